@@ -141,8 +141,8 @@ func TestLinks(t *testing.T) {
 	}
 }
 
-// names are the strings in code that docs/environment.md has to explain: environment variables, info keys and their
-// values.
+// names are the strings in code that docs/environment.md has to explain: environment variables,
+// info keys and their values.
 var names = regexp.MustCompile(`^(WEFT|PSP)_[A-Z0-9_]*[A-Z0-9]$|^(psnam|weft)_[a-z0-9_]*[a-z0-9]$`)
 
 func TestEnvironmentIsDocumented(t *testing.T) {
@@ -176,8 +176,8 @@ func TestEnvironmentIsDocumented(t *testing.T) {
 	}
 }
 
-// No package of the library reads the environment but internal/env, which has the table of all variables. Programs do, and
-// what only developers run.
+// No package of the library reads the environment but internal/env, which has the table of all
+// variables. Programs do, and what only developers run.
 func TestEnvironmentIsReadInOnePlace(t *testing.T) {
 	may := []string{"cmd/weft", "bench", "examples/heat", "internal/env", "internal/leaktest", "internal/mutate"}
 	reads := []string{"Getenv", "LookupEnv", "Environ", "ExpandEnv"}

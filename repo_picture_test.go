@@ -41,7 +41,8 @@ func importsOfParts(t *testing.T) map[string]map[string]bool {
 	return all
 }
 
-// picture draws what programs are made of: an arrow for each import that does not follow from others.
+// picture draws what programs are made of: an arrow for each import that does not follow from
+// others.
 func picture(imports map[string]map[string]bool) string {
 	edges := map[string]map[string]bool{programs: {}}
 	for from, tos := range imports {
@@ -91,7 +92,8 @@ var (
 	partRow  = regexp.MustCompile("(?m)^\\| `([^`]+)` \\| (.*) \\| ([^|]*) \\|$")
 )
 
-// The picture of the packages, and what the table beside it says of their imports, are made of the imports.
+// The picture of the packages, and what the table beside it says of their imports, are made of the
+// imports.
 func TestPictureOfImports(t *testing.T) {
 	const file = "docs/architecture.md"
 	imports := importsOfParts(t)

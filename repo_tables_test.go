@@ -22,7 +22,8 @@ func columns(row string) int {
 	return strings.Count(row, "|") - 1
 }
 
-// A row that stands apart from its table is shown as plain text, and a cell beyond the head's is not shown at all.
+// A row that stands apart from its table is shown as plain text, and a cell beyond the head's is
+// not shown at all.
 func TestTablesAreWhole(t *testing.T) {
 	rows := 0
 	for _, p := range pages(t) {

@@ -2,9 +2,10 @@
 # SPDX-FileCopyrightText: The weft authors
 # SPDX-License-Identifier: Apache-2.0
 #
-# Two machines, as far as their programs can tell: two network namespaces with a cable between them, each with processes, users of shared memory, /tmp and
-# /dev/shm of its own. Heat runs on both, over TCP, and has to compute what a sequential sweep does. Then a machine dies, and the other one
-# must notice.
+# Two machines, as far as their programs can tell: two network namespaces with a cable between them,
+# each with processes, users of shared memory, /tmp and /dev/shm of its own. Heat runs on both, over
+# TCP, and has to compute what a sequential sweep does. Then a machine dies, and the other one must
+# notice.
 #
 #   .ci/netns.sh           needs root, iproute2 and util-linux; says so and succeeds where they are missing
 #   .ci/netns.sh --vanish  also takes the cable away: 15 seconds more
@@ -48,7 +49,8 @@ CGO_ENABLED=0 go build -o "$tmp/$a/weft" ./cmd/weft
 CGO_ENABLED=0 go build -o "$tmp/$a/heat" ./examples/heat
 cp "$tmp/$a/weft" "$tmp/$a/heat" "$tmp/$b/"
 
-# on NS COMMAND: runs a command on a machine, in a directory with the two programs that is all it sees of this one's temporary files.
+# on NS COMMAND: runs a command on a machine, in a directory with the two programs that is all it
+# sees of this one's temporary files.
 on() {
 	local ns="$1"
 	shift
@@ -61,7 +63,8 @@ on() {
 		exec "$@"' "$tmp/$ns" "$@"
 }
 
-# both TAG ARGUMENT...: runs heat with two ranks on each machine, in the background; $one and $two are the launchers.
+# both TAG ARGUMENT...: runs heat with two ranks on each machine, in the background; $one and $two
+# are the launchers.
 both() {
 	local tag="$1"
 	shift
@@ -106,7 +109,8 @@ echo "heat is right on two machines; messages over TCP, as the histogram of rank
 grep -A 21 'freq (tcp)' "$tmp/run.a" || fail "no histogram"
 awk '/freq \(tcp\)/ { on = 1; next } on { sum += $2 } END { exit sum == 0 }' "$tmp/run.a" || fail "nothing went over TCP"
 
-# dies HOW...: heat runs for long, then a command takes machine B away; A must end, with a failure, soon.
+# dies HOW...: heat runs for long, then a command takes machine B away; A must end, with a failure,
+# soon.
 dies() {
 	local tag="$1" limit="$2"
 	shift 2

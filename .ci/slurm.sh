@@ -90,7 +90,8 @@ began="$SECONDS"
 [ "$(grep -c 'srun has started 4 of this program' out)" -ge 1 ] || fail "they do not say why"
 ! grep -q Mupdates out || fail "one of them has run the whole job"
 
-# jobs N RANKS WHAT COMMAND...: N jobs of that many ranks run and compute what a sequential sweep does.
+# jobs N RANKS WHAT COMMAND...: N jobs of that many ranks run and compute what a sequential sweep
+# does.
 jobs() {
 	local n="$1" ranks="$2" what="$3"
 	shift 3

@@ -54,7 +54,8 @@ func readRows(t *testing.T, name string) []harness.Row {
 }
 
 func TestQuickRunOfTasksAndMessages(t *testing.T) {
-	t.Setenv("KMP_BLOCKTIME", "0") // libomp's threads would spin, and be waited for, after every sample
+	// libomp's threads would spin, and be waited for, after every sample
+	t.Setenv("KMP_BLOCKTIME", "0")
 	file := filepath.Join(t.TempDir(), "rows.json")
 	status, stdout, stderr := runBench(t, nil, "-quick", "-run", "^(task|msg)/", "-workers", "1,2", "-peers", "-json", file)
 	require.Equal(t, exitOK, status, stderr)
@@ -116,7 +117,8 @@ func TestProfile(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "cpu.prof")
 	var status int
 	var stdout, stderr string
-	for _, least := range []string{"200ms", "1s", "5s"} { // on a busy machine a short stretch may get no sample
+	for _, least := range []string{"200ms", "1s", "5s"} {
+		// on a busy machine a short stretch may get no sample
 		status, stdout, stderr = runBench(t, nil, "-quick", "-run", "task/chain$", "-only", "weft", "-workers", "1", "-mintime", least,
 			"-top", "5", "-cpuprofile", file)
 		if !strings.Contains(stderr, "no CPU samples") {

@@ -1,7 +1,8 @@
 // SPDX-FileCopyrightText: The weft authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Bench measures weft side by side with what a Go programmer would write instead, and with peers from outside Go.
+// Bench measures weft side by side with what a Go programmer would write instead, and with peers
+// from outside Go.
 //
 //	go run ./bench                           # everything, as a table
 //	go run ./bench -list                     # what there is

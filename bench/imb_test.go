@@ -26,7 +26,8 @@ func TestIMBInProcess(t *testing.T) {
 	require.Regexp(t, "(?s)Benchmarking PingPong\n# #processes = 3.* 1024 .*Benchmarking Allreduce", stdout)
 }
 
-// What needs more ranks than there are is skipped, and the rest measured. A run in which nothing is left has failed.
+// What needs more ranks than there are is skipped, and the rest measured. A run in which nothing is
+// left has failed.
 func TestIMBWithTooFewRanks(t *testing.T) {
 	status, stdout, stderr := runBench(t, nil, "imb", "-npmin", "1", "-n", "2", "-msglen", "8", "-iter", "2", "PingPong", "Bcast")
 	require.Equal(t, exitOK, status, stderr)
@@ -37,7 +38,8 @@ func TestIMBWithTooFewRanks(t *testing.T) {
 	require.Contains(t, stderr, "nothing was measured")
 }
 
-// Elsewhere than in the repository the programs that start ranks cannot be built, and that is what is said.
+// Elsewhere than in the repository the programs that start ranks cannot be built, and that is what
+// is said.
 func TestIMBElsewhere(t *testing.T) {
 	t.Chdir(t.TempDir())
 	status, _, stderr := runBench(t, nil, "imb", "-fabric", "tcp", "-msglen", "8", "-iter", "2", "PingPong")
@@ -118,7 +120,8 @@ func requireNothingLeft(t *testing.T, self string) {
 	require.Empty(t, left)
 }
 
-// The whole way: a launcher and programs that are built, ranks as processes, and the other libraries where they are installed.
+// The whole way: a launcher and programs that are built, ranks as processes, and the other
+// libraries where they are installed.
 func TestIMBWithProcesses(t *testing.T) {
 	if testing.Short() {
 		t.Skip("builds programs")

@@ -26,7 +26,8 @@ func main() {
 	os.Exit(bench(ctx, os.Args[1:], nil, os.Stdout, os.Stderr))
 }
 
-// bench is the program. Workloads in extra are measured after the built-in ones; tests plant theirs here.
+// bench is the program. Workloads in extra are measured after the built-in ones; tests plant theirs
+// here.
 func bench(ctx context.Context, args []string, extra []harness.Workload, stdout, stderr io.Writer) int {
 	b := newBuiltin()
 	defer b.close()

@@ -69,13 +69,15 @@ func (b *builtin) workloads(patterns bool) []harness.Workload {
 	return slices.Concat(tasks.Workloads(b.kit), taskbench.Rows(b.kit, patterns), wake.Workloads(), msg.Workloads(), heat.Workloads(b.heat))
 }
 
-// close removes what was built. It lies in the temporary directory: failing to remove it is nothing to stop for.
+// close removes what was built. It lies in the temporary directory: failing to remove it is nothing
+// to stop for.
 func (b *builtin) close() {
 	_ = b.kit.Close()
 	_ = b.heat.Close()
 }
 
-// profileOurs has c see weft's samples and nothing else: those of this process, and of the heat processes.
+// profileOurs has c see weft's samples and nothing else: those of this process, and of the heat
+// processes.
 func (b *builtin) profileOurs(c *cpuprof.Collector) func(peer string, sample func()) {
 	return func(peer string, sample func()) {
 		if peer != harness.Ours {

@@ -20,7 +20,8 @@ import (
 	"weft/bench/internal/harness"
 )
 
-// options is the command line of the main command. The others have measuring, and options of their own.
+// options is the command line of the main command. The others have measuring, and options of their
+// own.
 type options struct {
 	measuring
 	list     bool
@@ -104,7 +105,8 @@ func (o *measuring) check() error {
 	return errors.Join(errs...)
 }
 
-// canWrite reports why a file that is to be written at the end cannot be; minutes of measuring would be lost. It leaves the file as it is.
+// canWrite reports why a file that is to be written at the end cannot be; minutes of measuring
+// would be lost. It leaves the file as it is.
 func canWrite(file string) error {
 	if file == "" || file == "-" {
 		return nil

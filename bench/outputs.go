@@ -12,8 +12,9 @@ import (
 // standardOutput is the name of a file that is standard output.
 const standardOutput = "-"
 
-// checkOutputs finds, before anything is measured, which of the files that are written at the end cannot be. An empty
-// name is no file. What is there stays as it is, and what is not there is not made.
+// checkOutputs finds, before anything is measured, which of the files that are written at the end
+// cannot be. An empty name is no file. What is there stays as it is, and what is not there is not
+// made.
 func checkOutputs(names ...string) error {
 	var errs []error
 	for _, name := range names {

@@ -46,8 +46,9 @@ func atMost(s *taskbench.Sweep) string {
 	return d
 }
 
-// each calls f with the samples of each row, less the first, which is the unrecorded one, if there are others. Rows come in
-// the order of the table: a group is measured from its last peer to its first.
+// each calls f with the samples of each row, less the first, which is the unrecorded one, if there
+// are others. Rows come in the order of the table: a group is measured from its last peer to its
+// first.
 func (r *record) each(f func(samples []taskbench.Result)) {
 	type group struct {
 		name    string

@@ -39,8 +39,8 @@ func join[T any](list []T) string {
 	return strings.Trim(fmt.Sprint(list), "[]")
 }
 
-// observe returns an observer that prints groups to table as they are completed and shows on stderr what is going on:
-// a progress bar where stderr is a terminal, else a line per row.
+// observe returns an observer that prints groups to table as they are completed and shows on stderr
+// what is going on: a progress bar where stderr is a terminal, else a line per row.
 func observe(plan *harness.Plan, table, stderr io.Writer) harness.Observer {
 	t := harness.NewTable(table, plan)
 	say := func(format string, args ...any) { fmt.Fprintf(stderr, format+"\n", args...) }
@@ -48,7 +48,8 @@ func observe(plan *harness.Plan, table, stderr io.Writer) harness.Observer {
 	said := map[string]bool{}
 	obs := harness.Observer{
 		Skipped: func(r harness.Row, why error) {
-			if line := fmt.Sprintf("bench: peer %s: %v", r.Peer, why); !said[line] { // a missing compiler is missing for every workload
+			if line := fmt.Sprintf("bench: peer %s: %v", r.Peer, why); !said[line] {
+				// a missing compiler is missing for every workload
 				said[line] = true
 				say("%s", line)
 			}

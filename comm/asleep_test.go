@@ -44,8 +44,8 @@ func TestWhoSleeps(t *testing.T) {
 		for count() != asleep {
 			runtime.Gosched()
 		}
-		// A send to another process is counted as asleep once it is registered, and its frame as sent
-		// after that.
+		// A send to another process is counted as asleep once it is registered, and its frame as
+		// sent after that.
 		require.Eventually(t, func() bool { return w.activity() != activity }, 10*time.Second, time.Microsecond)
 		changed("a call")
 	}
@@ -112,9 +112,10 @@ func TestMessagesThatAreHereOfTheLost(t *testing.T) {
 		then func(p *proc)
 		want error
 	}{
-		"a message":                 {0, 1, func(p *proc) { p.lose(1, errTest) }, nil},
-		"of any source":             {0, AnySource, func(p *proc) { p.lose(1, errTest) }, nil},
-		"of another tag":            {2, 1, func(p *proc) { p.lose(1, errTest) }, errTest}, // 2: a wrong tag
+		"a message":     {0, 1, func(p *proc) { p.lose(1, errTest) }, nil},
+		"of any source": {0, AnySource, func(p *proc) { p.lose(1, errTest) }, nil},
+		// 2: a wrong tag
+		"of another tag":            {2, 1, func(p *proc) { p.lose(1, errTest) }, errTest},
 		"of a revoked communicator": {0, 1, func(p *proc) { p.revoke(0) }, ErrRevoked},
 		"a collective's":            {1, 1, func(p *proc) { p.lose(2, errTest) }, errTest},
 		"at its end":                {0, 1, func(p *proc) { p.kill(errTest) }, errTest},

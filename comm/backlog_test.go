@@ -44,8 +44,9 @@ const (
 type backlog struct {
 	late    bool
 	sending sync.WaitGroup
-	rest    [2]atomic.Int64                                      // to receive: messages with tag 1, and fours of those of the other communicator
-	seen    [backlogRanks][backlogTags][backlogPer]atomic.Uint32 // how often a message has come
+	// to receive: messages with tag 1, and fours of those of the other communicator
+	rest [2]atomic.Int64
+	seen [backlogRanks][backlogTags][backlogPer]atomic.Uint32 // how often a message has come
 }
 
 // backlogMessage writes a message into buf: its number, and what follows from that, its sender and

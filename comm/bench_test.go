@@ -12,7 +12,8 @@ import (
 	"time"
 )
 
-// BenchmarkPingPong is two hand-offs per iteration: there and back. Its twin is BenchmarkChannelHandoff.
+// BenchmarkPingPong is two hand-offs per iteration: there and back. Its twin is
+// BenchmarkChannelHandoff.
 func BenchmarkPingPong(b *testing.B) {
 	for _, n := range []int{8, 4 << 10, 64 << 10, 1 << 20, 4 << 20} {
 		b.Run(fmt.Sprint(n), func(b *testing.B) { pingPong(b, n, Run) })
@@ -70,7 +71,8 @@ func checkPattern(buf []byte) error {
 	return nil
 }
 
-// BenchmarkChannelHandoff is the twin of BenchmarkPingPong: a pointer goes there and back through two unbuffered channels.
+// BenchmarkChannelHandoff is the twin of BenchmarkPingPong: a pointer goes there and back through
+// two unbuffered channels.
 func BenchmarkChannelHandoff(b *testing.B) {
 	b.ReportAllocs()
 	there, back := make(chan *int), make(chan *int)
@@ -92,7 +94,8 @@ func BenchmarkChannelHandoff(b *testing.B) {
 	wg.Wait()
 }
 
-// BenchmarkCopy is the twin of BenchmarkPingPong for large messages: the same memory is copied there and back.
+// BenchmarkCopy is the twin of BenchmarkPingPong for large messages: the same memory is copied
+// there and back.
 func BenchmarkCopy(b *testing.B) {
 	for _, n := range []int{64 << 10, 1 << 20, 4 << 20} {
 		b.Run(fmt.Sprint(n), func(b *testing.B) {
@@ -154,8 +157,8 @@ func BenchmarkBarrier(b *testing.B) {
 	}
 }
 
-// BenchmarkMatch is a message and its receive, with many other receives posted and messages unexpected: the cost must
-// not depend on how many.
+// BenchmarkMatch is a message and its receive, with many other receives posted and messages
+// unexpected: the cost must not depend on how many.
 func BenchmarkMatch(b *testing.B) {
 	for _, depth := range []int{0, 100, 10000} {
 		b.Run(fmt.Sprint(depth), func(b *testing.B) {
@@ -183,8 +186,9 @@ func BenchmarkMatch(b *testing.B) {
 	}
 }
 
-// BenchmarkHandoffRatio does round trips of eight bytes and of a pointer through unbuffered channels in turns, on the same
-// goroutines, so that what else the machine does falls on both; and reports the medians and their ratio.
+// BenchmarkHandoffRatio does round trips of eight bytes and of a pointer through unbuffered
+// channels in turns, on the same goroutines, so that what else the machine does falls on both; and
+// reports the medians and their ratio.
 func BenchmarkHandoffRatio(b *testing.B) {
 	const trips = 500
 	there, back := make(chan *int), make(chan *int)
@@ -237,7 +241,8 @@ func BenchmarkHandoffRatio(b *testing.B) {
 	b.ReportMetric(messages[len(messages)/10]/channels[len(channels)/10], "p10-ratio")
 }
 
-// BenchmarkSharedMemory is a ping-pong of ranks that have only shared memory in common, as processes have.
+// BenchmarkSharedMemory is a ping-pong of ranks that have only shared memory in common, as
+// processes have.
 func BenchmarkSharedMemory(b *testing.B) {
 	for _, n := range []int{8, 4 << 10, 64 << 10, 1 << 20, 4 << 20} {
 		b.Run(fmt.Sprint(n), func(b *testing.B) { pingPong(b, n, runShm) })

@@ -65,8 +65,8 @@ func failsRole() error {
 	})
 }
 
-// When a run of several processes ends because of one rank, each rank that says anything names that rank and what it did, in one sentence, on every fabric; the launcher names it
-// too.
+// When a run of several processes ends because of one rank, each rank that says anything names that
+// rank and what it did, in one sentence, on every fabric; the launcher names it too.
 func TestAllNameTheCause(t *testing.T) {
 	const n = 4
 	for what, c := range map[string]struct {
@@ -102,7 +102,8 @@ func TestAllNameTheCause(t *testing.T) {
 	}
 }
 
-// An operator's panic has its value and its stack at a rank where it happened, whatever the algorithm, and whichever goroutine runs it.
+// An operator's panic has its value and its stack at a rank where it happened, whatever the
+// algorithm, and whichever goroutine runs it.
 func TestOperatorPanicsInProcesses(t *testing.T) {
 	for _, fabric := range []string{"shm", "tcp"} {
 		for _, size := range []int{1, 20000, 300000} {
@@ -122,7 +123,8 @@ func TestOperatorPanicsInProcesses(t *testing.T) {
 	}
 }
 
-// disagreesRole is a run whose last rank is in another collective than the others. The communicator is not of all ranks.
+// disagreesRole is a run whose last rank is in another collective than the others. The communicator
+// is not of all ranks.
 func disagreesRole() error {
 	err := Main(context.Background(), Config{}, func(c *Comm) error {
 		d, err := c.Split(min(c.Rank(), 1), 0)

@@ -11,10 +11,11 @@ import (
 	"weft/comm/internal/wire"
 )
 
-// messageCall is a collective under way at one rank that is made of messages: a schedule that has no goroutine.
+// messageCall is a collective under way at one rank that is made of messages: a schedule that has
+// no goroutine.
 //
-// Collectives of a communicator are matched by their number: their messages travel in a context of their own, with
-// the number as tag.
+// Collectives of a communicator are matched by their number: their messages travel in a context of
+// their own, with the number as tag.
 type messageCall struct {
 	Request
 	schedule coll.Schedule
@@ -30,8 +31,9 @@ type messageCall struct {
 	sends []*sendOp
 }
 
-// byMessages starts a collective that is made of messages. recorded: its caller has put it into the recording, if there is one. It takes a copy,
-// so that calls that do not come here keep theirs on the stack.
+// byMessages starts a collective that is made of messages. recorded: its caller has put it into the
+// recording, if there is one. It takes a copy, so that calls that do not come here keep theirs on
+// the stack.
 func (c *Comm) byMessages(d coll.Call, recorded bool) *Request {
 	if d.Seq == 0 && !c.number(&d) {
 		if x := c.newMeetCall(&d); !c.seat.Turn(&d, x) {
@@ -50,8 +52,8 @@ func (c *Comm) byMessages(d coll.Call, recorded bool) *Request {
 	return &x.Request
 }
 
-// number numbers a collective that is made of messages. It returns false if others of this rank come first, which wait for
-// a place where the ranks meet.
+// number numbers a collective that is made of messages. It returns false if others of this rank
+// come first, which wait for a place where the ranks meet.
 func (c *Comm) number(d *coll.Call) bool {
 	if c.seat != nil {
 		return c.seat.Turn(d, nil)
@@ -144,8 +146,9 @@ func (x *messageCall) Recv(src int, buf mem.Buffer) {
 	}
 }
 
-// operatorFailed ends the run if err is an operator's panic at this rank, as if the rank's body had panicked: others wait for messages that will not come, and the body may not look at
-// the error of the collective. The caller holds nothing.
+// operatorFailed ends the run if err is an operator's panic at this rank, as if the rank's body had
+// panicked: others wait for messages that will not come, and the body may not look at the error of
+// the collective. The caller holds nothing.
 func (c *Comm) operatorFailed(err error) {
 	if op, ok := errors.AsType[*operatorError](err); ok {
 		c.world.failed(c.proc.rank, &RankError{Rank: c.proc.rank, Err: op.panic})

@@ -7,12 +7,14 @@ import (
 	"weft/comm/internal/coll"
 )
 
-// Every collective has a form that waits and one, with an I before its name, that returns a request. Where all ranks are in
-// this process, or are processes of one machine and it is small, they meet (package meet); otherwise they exchange messages, by one of the
-// algorithms in the table of choose.go.
+// Every collective has a form that waits and one, with an I before its name, that returns a
+// request. Where all ranks are in this process, or are processes of one machine and it is small,
+// they meet (package meet); otherwise they exchange messages, by one of the algorithms in the table
+// of choose.go.
 //
-// A form that waits may wait for all ranks to call it, also where a rank needs nothing of them, as the root of a Bcast: whether it does depends on sizes and on where the ranks
-// are. A request is started without waiting for anybody.
+// A form that waits may wait for all ranks to call it, also where a rank needs nothing of them, as
+// the root of a Bcast: whether it does depends on sizes and on where the ranks are. A request is
+// started without waiting for anybody.
 
 // Barrier returns when all ranks have called it.
 func (c *Comm) Barrier() error { return c.collective(coll.Barrier, Buffer{}, Buffer{}, Op{}, -1) }
@@ -30,8 +32,8 @@ func (c *Comm) Ibcast(buf Buffer, root int) *Request {
 	return c.icollective(coll.Bcast, buf, buf, Op{}, root)
 }
 
-// Gather collects every rank's send, in rank order, in the root's recv, which must be Size times as long. On other
-// ranks recv is not used. In place: the root's send may be its own part of recv.
+// Gather collects every rank's send, in rank order, in the root's recv, which must be Size times as
+// long. On other ranks recv is not used. In place: the root's send may be its own part of recv.
 func (c *Comm) Gather(send, recv Buffer, root int) error {
 	return c.collective(coll.Gather, send, recv, Op{}, root)
 }
@@ -41,8 +43,9 @@ func (c *Comm) Igather(send, recv Buffer, root int) *Request {
 	return c.icollective(coll.Gather, send, recv, Op{}, root)
 }
 
-// Scatter gives every rank its part, in rank order, of the root's send, which must be Size times as long as recv. On other
-// ranks send is not used. In place: the root's recv may be its own part of send.
+// Scatter gives every rank its part, in rank order, of the root's send, which must be Size times as
+// long as recv. On other ranks send is not used. In place: the root's recv may be its own part of
+// send.
 func (c *Comm) Scatter(send, recv Buffer, root int) error {
 	return c.collective(coll.Scatter, send, recv, Op{}, root)
 }
@@ -52,8 +55,8 @@ func (c *Comm) Iscatter(send, recv Buffer, root int) *Request {
 	return c.icollective(coll.Scatter, send, recv, Op{}, root)
 }
 
-// Allgather collects every rank's send, in rank order, in every rank's recv, which must be Size times as long. In place:
-// send may be the rank's own part of recv.
+// Allgather collects every rank's send, in rank order, in every rank's recv, which must be Size
+// times as long. In place: send may be the rank's own part of recv.
 func (c *Comm) Allgather(send, recv Buffer) error {
 	return c.collective(coll.Allgather, send, recv, Op{}, -1)
 }
@@ -63,8 +66,8 @@ func (c *Comm) Iallgather(send, recv Buffer) *Request {
 	return c.icollective(coll.Allgather, send, recv, Op{}, -1)
 }
 
-// Alltoall gives part j of rank i's send to rank j, as part i of its recv. Both buffers have Size parts of one length, the
-// same on all ranks. In place: send and recv may be the same memory.
+// Alltoall gives part j of rank i's send to rank j, as part i of its recv. Both buffers have Size
+// parts of one length, the same on all ranks. In place: send and recv may be the same memory.
 func (c *Comm) Alltoall(send, recv Buffer) error {
 	return c.collective(coll.Alltoall, send, recv, Op{}, -1)
 }
@@ -74,8 +77,8 @@ func (c *Comm) Ialltoall(send, recv Buffer) *Request {
 	return c.icollective(coll.Alltoall, send, recv, Op{}, -1)
 }
 
-// Reduce combines every rank's in, element by element, in the root's out. On other ranks out is not used. In place: in and
-// out may be the same memory.
+// Reduce combines every rank's in, element by element, in the root's out. On other ranks out is not
+// used. In place: in and out may be the same memory.
 func (c *Comm) Reduce(in, out Buffer, op Op, root int) error {
 	return c.collective(coll.Reduce, in, out, op, root)
 }
@@ -85,8 +88,8 @@ func (c *Comm) Ireduce(in, out Buffer, op Op, root int) *Request {
 	return c.icollective(coll.Reduce, in, out, op, root)
 }
 
-// Allreduce combines every rank's in, element by element, in every rank's out; with the same bits everywhere. In place: in
-// and out may be the same memory.
+// Allreduce combines every rank's in, element by element, in every rank's out; with the same bits
+// everywhere. In place: in and out may be the same memory.
 func (c *Comm) Allreduce(in, out Buffer, op Op) error {
 	return c.collective(coll.Allreduce, in, out, op, -1)
 }
@@ -96,7 +99,8 @@ func (c *Comm) Iallreduce(in, out Buffer, op Op) *Request {
 	return c.icollective(coll.Allreduce, in, out, op, -1)
 }
 
-// Scan combines, in rank r's out, the in of ranks 0 to r. In place: in and out may be the same memory.
+// Scan combines, in rank r's out, the in of ranks 0 to r. In place: in and out may be the same
+// memory.
 func (c *Comm) Scan(in, out Buffer, op Op) error { return c.collective(coll.Scan, in, out, op, -1) }
 
 // Iscan starts a Scan.
@@ -136,8 +140,8 @@ func (c *Comm) icollective(k coll.Kind, in, out Buffer, op Op, root int) *Reques
 	return c.byMessages(d, false)
 }
 
-// A Purpose is what a collective is for that another package makes of those here: ranks must agree on it, and errors name it. Package rma
-// has windows, package nam stores.
+// A Purpose is what a collective is for that another package makes of those here: ranks must agree
+// on it, and errors name it. Package rma has windows, package nam stores.
 type Purpose uint8
 
 // The purposes.

@@ -68,8 +68,8 @@ func TestSmallPartsInEveryLayout(t *testing.T) {
 	}
 }
 
-// inEveryLayout makes collectives of parts of these sizes in whatever layout the memory has, in place and not: the payload
-// is right, and what is between its blocks is left alone.
+// inEveryLayout makes collectives of parts of these sizes in whatever layout the memory has, in
+// place and not: the payload is right, and what is between its blocks is left alone.
 func inEveryLayout(c *Comm, sizes []int) error {
 	p, me := c.Size(), c.Rank()
 	of := func(r, i int) byte { return byte(r*50 + i*7 + 1) }
@@ -87,7 +87,8 @@ func inEveryLayout(c *Comm, sizes []int) error {
 		ins, outs, wides := layouts(n), layouts(n), layouts(n*p)
 		for k, in := range ins {
 			for j := range outs {
-				out, wide, root := outs[(j+me)%len(outs)], wides[(j+k+me)%len(wides)], (n+j)%p // ranks have layouts of their own
+				// ranks have layouts of their own
+				out, wide, root := outs[(j+me)%len(outs)], wides[(j+k+me)%len(wides)], (n+j)%p
 				reset := func() {
 					in.fill(mine)
 					out.fill(junk)
@@ -139,7 +140,8 @@ func inEveryLayout(c *Comm, sizes []int) error {
 // An operator that leaves its goroutine, instead of returning, ends the reduction at all ranks that
 // meet for it.
 func TestOperatorThatLeaves(t *testing.T) {
-	for _, how := range []string{"together", "apart, shm"} { // by messages, it may be called on the goroutine of another rank
+	for _, how := range []string{"together", "apart, shm"} {
+		// by messages, it may be called on the goroutine of another rank
 		run := runners[how]
 		if run == nil {
 			continue // no shared memory here

@@ -23,7 +23,8 @@ func (c *Comm) Rank() int { return c.rank }
 // Size returns the number of ranks.
 func (c *Comm) Size() int { return c.size }
 
-// Context returns a context that is cancelled when the run aborts or ends; its cause wraps ErrAborted.
+// Context returns a context that is cancelled when the run aborts or ends; its cause wraps
+// ErrAborted.
 func (c *Comm) Context() context.Context { return c.world.ctx }
 
 // worldRank returns a rank of this communicator as a rank of the run.
@@ -41,8 +42,8 @@ func (c *Comm) fail(op string, peer, tag int, err error) error {
 // Dup returns a communicator of the same ranks whose messages are apart. Collective.
 func (c *Comm) Dup() (*Comm, error) { return c.split(coll.Dup, 0, c.rank) }
 
-// Split returns the communicator of all ranks that give the same colour, ordered by key and, where keys are equal, by
-// rank. A rank that gives Undefined gets nil. Collective.
+// Split returns the communicator of all ranks that give the same colour, ordered by key and, where
+// keys are equal, by rank. A rank that gives Undefined gets nil. Collective.
 func (c *Comm) Split(color, key int) (*Comm, error) {
 	if color < 0 && color != Undefined {
 		return nil, c.fail("split", NoPeer, NoPeer, fmt.Errorf("%w: %d; colours are Undefined or 0 and more", ErrColor, color))
@@ -94,7 +95,8 @@ func (c *Comm) split(as coll.Kind, color, key int) (*Comm, error) {
 	return n, nil
 }
 
-// sub returns the communicator of some members, in that order, as this rank has it, if it is one of them.
+// sub returns the communicator of some members, in that order, as this rank has it, if it is one of
+// them.
 func (c *Comm) sub(members []int, ctx uint64) *Comm {
 	n := &Comm{world: c.world, proc: c.proc, size: len(members), ctx: ctx, eager: c.eager}
 	n.group = make([]int32, len(members))
@@ -111,8 +113,8 @@ func (c *Comm) sub(members []int, ctx uint64) *Comm {
 	return n
 }
 
-// newContext returns a context that nobody else will return: the caller's rank and a count of its own. All colours
-// of a split share it, for their groups are disjoint.
+// newContext returns a context that nobody else will return: the caller's rank and a count of its
+// own. All colours of a split share it, for their groups are disjoint.
 func (p *proc) newContext() uint64 {
 	n := p.made.Add(1)
 	if n > math.MaxInt32 {
@@ -142,8 +144,8 @@ func checkTag(tag int, wildcard bool) error {
 	return fmt.Errorf("%w: %d; tags are 0 to %d", ErrTag, tag, TagUB)
 }
 
-// plain reports whether the arguments of a message are in order, as they mostly are. If not, check says what is wrong, if
-// anything is. That the run lives is not looked at here: the matchers know.
+// plain reports whether the arguments of a message are in order, as they mostly are. If not, check
+// says what is wrong, if anything is. That the run lives is not looked at here: the matchers know.
 func (c *Comm) plain(buf *mem.Buffer, peer, tag int) bool {
 	return uint(peer) < uint(c.size) && uint(tag) <= TagUB && buf.Plain()
 }
@@ -168,9 +170,10 @@ func (c *Comm) check(op string, buf *mem.Buffer, peer, tag int, wildcard bool) e
 	return nil
 }
 
-// Poller returns a function that delivers what has come from other processes and reports whether there was anything, or nil if nothing comes in a
-// way that can be looked at. Nothing depends on its being called: it spares the time to wake a goroutine. Any goroutine may call
-// it; it runs the callbacks of what it completes.
+// Poller returns a function that delivers what has come from other processes and reports whether
+// there was anything, or nil if nothing comes in a way that can be looked at. Nothing depends on
+// its being called: it spares the time to wake a goroutine. Any goroutine may call it; it runs the
+// callbacks of what it completes.
 func (c *Comm) Poller() func() bool {
 	if !c.proc.engine.Polls() {
 		return nil
@@ -178,8 +181,9 @@ func (c *Comm) Poller() func() bool {
 	return c.proc.engine.Poll
 }
 
-// Info is a list of keys and values in the order in which they were first set. The zero Info is empty and ready to
-// use. Copies are independent: a change copies the list first. Not safe for concurrent change.
+// Info is a list of keys and values in the order in which they were first set. The zero Info is
+// empty and ready to use. Copies are independent: a change copies the list first. Not safe for
+// concurrent change.
 type Info struct{ entries []infoEntry }
 
 type infoEntry struct{ key, value string }
@@ -258,9 +262,9 @@ func (in Info) String() string {
 	return b.String()
 }
 
-// sit gives a new communicator its seat where its ranks meet, if they can: all are in this process, or are processes of one
-// machine. Of the latter, index tells which part of each rank's memory is theirs. All ranks come to the same answer,
-// or are lost to each other.
+// sit gives a new communicator its seat where its ranks meet, if they can: all are in this process,
+// or are processes of one machine. Of the latter, index tells which part of each rank's memory is
+// theirs. All ranks come to the same answer, or are lost to each other.
 func (c *Comm) sit(index int) {
 	w, p := c.world, c.proc
 	switch {

@@ -8,8 +8,9 @@ import (
 	"strconv"
 )
 
-// String says what the request is: "Irecv from rank 1, tag 7, at rank 0 of communicator 4 (2 ranks)". It is for messages of the
-// program and of watchdogs. Any goroutine may call it at any time.
+// String says what the request is: "Irecv from rank 1, tag 7, at rank 0 of communicator 4 (2
+// ranks)". It is for messages of the program and of watchdogs. Any goroutine may call it at any
+// time.
 func (r *Request) String() string {
 	what := "a request"
 	if d, ok := r.owner.(fmt.Stringer); ok {
@@ -21,8 +22,8 @@ func (r *Request) String() string {
 	return what
 }
 
-// NewRequestFor is [NewRequest] for an operation that says what it is: its String is the request's. It must be safe to call by any
-// goroutine at any time.
+// NewRequestFor is [NewRequest] for an operation that says what it is: its String is the request's.
+// It must be safe to call by any goroutine at any time.
 func NewRequestFor(what fmt.Stringer) (r *Request, complete func(error)) {
 	r, complete = NewRequest()
 	r.owner = named{what}

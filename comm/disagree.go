@@ -118,15 +118,16 @@ func (c *Comm) disagreement(t *trouble) *disagreement {
 	return t.disagrees[c.hist.c.ctx]
 }
 
-// unheard returns a disagreement that no collective of this rank has failed with, or one with a rank that has made more
-// collectives than this one, whose function is over.
+// unheard returns a disagreement that no collective of this rank has failed with, or one with a
+// rank that has made more collectives than this one, whose function is over.
 func (p *proc) unheard() error {
 	for _, c := range p.comms.Living() {
 		c.hist.missing()
 	}
 	if t := p.trouble.Load(); t != nil {
 		for ctx, d := range t.disagrees {
-			if !d.heard.Load() && (!p.world.survive || p.find(ctx, nil) != nil) { // else only others may be concerned
+			if !d.heard.Load() && (!p.world.survive || p.find(ctx, nil) != nil) {
+				// else only others may be concerned
 				return d.err
 			}
 		}
@@ -134,7 +135,8 @@ func (p *proc) unheard() error {
 	return nil
 }
 
-// explained calls then with the reason why the collectives of c are lost, for which another rank was asked, or is now.
+// explained calls then with the reason why the collectives of c are lost, for which another rank
+// was asked, or is now.
 func (c *Comm) explained(err error, then func(error)) {
 	p := c.proc
 	p.mu.Lock()
@@ -175,10 +177,11 @@ func (c *Comm) explanation(src int, err error) error {
 	return wait(r)
 }
 
-// compareAll has the histories of all communicators of this rank compared with those of the others, at the end of its
-// function: what no collective has found is found here. It is a frame for each communicator that has made collectives, and
-// its answer; between processes the communicator of all ranks needs none, since the last barrier has its history. Each rank
-// asks the one before it, and the first one the last: a rank that has made none at all asks nobody, but is asked.
+// compareAll has the histories of all communicators of this rank compared with those of the others,
+// at the end of its function: what no collective has found is found here. It is a frame for each
+// communicator that has made collectives, and its answer; between processes the communicator of all
+// ranks needs none, since the last barrier has its history. Each rank asks the one before it, and
+// the first one the last: a rank that has made none at all asks nobody, but is asked.
 //
 // A communicator that has lost a member, or is revoked, is left out: its ranks may rightly have
 // made different collectives since. Both spread faster than messages of ranks that know of them, so
@@ -197,7 +200,8 @@ func (p *proc) compareAll() error {
 	r, complete := NewRequest()
 	r.engine = p.engine
 	asked := map[int]int{}
-	before := func(c *Comm) int { return (c.rank + c.size - 1) % c.size } // if all neighbours agree, all do
+	// if all neighbours agree, all do
+	before := func(c *Comm) int { return (c.rank + c.size - 1) % c.size }
 	for _, c := range all {
 		asked[c.worldRank(before(c))]++
 	}
@@ -225,7 +229,8 @@ func (p *proc) compareAll() error {
 // collective.
 func (c *Comm) inLastBarrier() bool { return c.ctx == 0 && c.world.apart && !c.world.survive }
 
-// endBallots ends the waiting for agreements that not all ranks have come to: some are in collectives instead.
+// endBallots ends the waiting for agreements that not all ranks have come to: some are in
+// collectives instead.
 func (p *proc) endBallots(ctx uint64, d *disagreement) {
 	if d.from > 0 {
 		p.ballots.End(ctx, d.from, d.err)

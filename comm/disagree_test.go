@@ -19,7 +19,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// aCall is a collective as one rank calls it. Those with different names must not be called together.
+// aCall is a collective as one rank calls it. Those with different names must not be called
+// together.
 type aCall struct {
 	name string // as errors have it
 	call func(c *Comm, n int) error
@@ -67,8 +68,8 @@ func (x aCall) of(n int) string {
 	return x.name
 }
 
-// Whichever two collectives ranks are in, and wherever they meet: each rank gets ErrMismatch that names both, in that
-// collective or in the next, and none waits for ever.
+// Whichever two collectives ranks are in, and wherever they meet: each rank gets ErrMismatch that
+// names both, in that collective or in the next, and none waits for ever.
 func TestCollectivesThatDisagree(t *testing.T) {
 	defer func(d time.Duration) { staleAfter = d }(staleAfter)
 	staleAfter = 2 * time.Millisecond
@@ -106,7 +107,8 @@ func TestCollectivesThatDisagree(t *testing.T) {
 	}
 }
 
-// A rank that comes late to another collective, long after the message of the one that the other is in, finds that out.
+// A rank that comes late to another collective, long after the message of the one that the other is
+// in, finds that out.
 func TestLateDisagreement(t *testing.T) {
 	defer func(d time.Duration) { staleAfter = d }(staleAfter)
 	staleAfter = time.Millisecond
@@ -258,7 +260,8 @@ func TestRanksThatLiveCompare(t *testing.T) {
 						if _, err := all.Recv(Of([]int64{0}), dies, 0); !errors.Is(err, ErrPeerLost) {
 							return fmt.Errorf("a receive from a rank that dies: %w", err)
 						}
-						if _, err := all.Agree(ctx, 0); !errors.Is(err, ErrPeerLost) { // all know of the loss
+						if _, err := all.Agree(ctx, 0); !errors.Is(err, ErrPeerLost) {
+							// all know of the loss
 							return fmt.Errorf("an agreement with a rank that dies: %w", err)
 						}
 						if agree {
@@ -278,8 +281,8 @@ func TestRanksThatLiveCompare(t *testing.T) {
 	}
 }
 
-// Ranks that agree may end at different times. A rank that waits at the end of its function for another rank
-// has made no collective that the other rank lacks.
+// Ranks that agree may end at different times. A rank that waits at the end of its function for
+// another rank has made no collective that the other rank lacks.
 func TestRanksThatAgreeEndLate(t *testing.T) {
 	defer func(d time.Duration) { staleAfter = d }(staleAfter)
 	staleAfter = time.Millisecond
@@ -320,7 +323,8 @@ func (c *Comm) more(rank int) error {
 	return wait(c.Ibcast(Of([]int64{1}), rank))
 }
 
-// Elements that are moved as plain memory agree with all others, in every collective that only moves.
+// Elements that are moved as plain memory agree with all others, in every collective that only
+// moves.
 func TestCollectivesOfPlainMemoryAgree(t *testing.T) {
 	run(t, 3, func(c *Comm) error {
 		for _, n := range []int{1, 5000, 100_000} {

@@ -184,7 +184,8 @@ func TestRevocationAfterDisagreement(t *testing.T) {
 					return err
 				}
 				if c.Rank() == 1 {
-					c.proc.disagreed(d.ctx, &disagreement{err: ErrMismatch, from: 1}) // as another rank has said
+					// as another rank has said
+					c.proc.disagreed(d.ctx, &disagreement{err: ErrMismatch, from: 1})
 					if err := d.Barrier(); !errors.Is(err, ErrMismatch) {
 						return fmt.Errorf("a barrier after a disagreement ends with %v", err)
 					}

@@ -1,7 +1,8 @@
 // SPDX-FileCopyrightText: The weft authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package comm passes messages between ranks: point to point, collectively, and in whatever layout the memory has.
+// Package comm passes messages between ranks: point to point, collectively, and in whatever layout
+// the memory has.
 //
 //	err := comm.Run(ctx, comm.Config{Ranks: 4}, func(c *comm.Comm) error {
 //		right, left := (c.Rank()+1)%c.Size(), (c.Rank()+c.Size()-1)%c.Size()
@@ -22,34 +23,38 @@
 //
 //	pending (nil, or a list of who waits) ⇄ locked → done
 //
-// locked lasts a few instructions: somebody takes a waiter from the list, or writes the result. done is final. Whoever
-// makes the last step of the operation completes the request, wakes the goroutines in Wait, and calls the
-// callbacks of OnDone; see [Request] for where these run. Nothing polls.
+// locked lasts a few instructions: somebody takes a waiter from the list, or writes the result.
+// done is final. Whoever makes the last step of the operation completes the request, wakes the
+// goroutines in Wait, and calls the callbacks of OnDone; see [Request] for where these run. Nothing
+// polls.
 //
 // # Messages
 //
-// Each rank has a matcher: its posted receives, and the messages that came before their receives. A message is matched on
-// the goroutine of whoever came second. If that is the sender, it copies straight from its memory to the
-// receiver's. If it is the receiver, a small message has been copied to pooled memory and its sender has gone on
-// (eager); a large one, or that of a synchronous send, is copied from the memory of the sender, which waits.
-// Where the other side is blocked in its call, a large copy is made by both.
-// The README beside the code has the protocol, its argument and its budget.
+// Each rank has a matcher: its posted receives, and the messages that came before their receives. A
+// message is matched on the goroutine of whoever came second. If that is the sender, it copies
+// straight from its memory to the receiver's. If it is the receiver, a small message has been
+// copied to pooled memory and its sender has gone on (eager); a large one, or that of a synchronous
+// send, is copied from the memory of the sender, which waits. Where the other side is blocked in
+// its call, a large copy is made by both. The README beside the code has the protocol, its argument
+// and its budget.
 //
 // # Invariants
 //
 //   - A request completes exactly once; each callback is called exactly once.
 //   - In no queue of a matcher are there both receives and messages: they would have matched.
 //   - Messages of one goroutine to one rank match in the order of the sends, wildcards or not.
-//   - Who removes an entry from a matcher, under its lock, owns the operation and completes it: the match, the cancel
-//     or the abort, and nobody else.
-//   - Collectives of a communicator are matched by their number; their messages have a context of their own.
-//   - Partial results are combined in an order that depends on the number of ranks and the root, never on time.
+//   - Who removes an entry from a matcher, under its lock, owns the operation and completes it: the
+//     match, the cancel or the abort, and nobody else.
+//   - Collectives of a communicator are matched by their number; their messages have a context of
+//     their own.
+//   - Partial results are combined in an order that depends on the number of ranks and the root,
+//     never on time.
 //
 // # Failure
 //
-// A rank that returns an error, or whose process dies, ends the run for all. With Config.Survive it fails what needs that rank, with
-// ErrPeerLost, and no more; [Comm.Revoke], [Comm.Shrink] and [Comm.Agree] are what a program goes on with. No call waits for a rank that
-// is lost.
+// A rank that returns an error, or whose process dies, ends the run for all. With Config.Survive it
+// fails what needs that rank, with ErrPeerLost, and no more; [Comm.Revoke], [Comm.Shrink] and
+// [Comm.Agree] are what a program goes on with. No call waits for a rank that is lost.
 //
 // # Lock order
 //
@@ -57,11 +62,13 @@
 //	ballot.Set's    a rank's agreements
 //	trampoline.mu   a backlog of callbacks
 //
-// None is held while another is taken, nor while a payload is copied, a callback runs or a request completes.
+// None is held while another is taken, nor while a payload is copied, a callback runs or a request
+// completes.
 //
 // # Concurrency and blocking
 //
-// Any goroutine may call anything, except that collectives of one communicator must be called in one order. Send, Ssend,
-// Recv, Sendrecv, Probe, Wait, WaitAll, WaitAny and the collectives without an I block. They return when the run is
-// aborted; Wait, WaitAll and WaitAny also when their context ends, which ends the waiting and not the operation.
+// Any goroutine may call anything, except that collectives of one communicator must be called in
+// one order. Send, Ssend, Recv, Sendrecv, Probe, Wait, WaitAll, WaitAny and the collectives without
+// an I block. They return when the run is aborted; Wait, WaitAll and WaitAny also when their
+// context ends, which ends the waiting and not the operation.
 package comm

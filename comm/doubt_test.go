@@ -18,8 +18,8 @@ import (
 	"weft/internal/waits"
 )
 
-// A goroutine of the program that waits may act later: the run goes on, and the log says, once, who waits for what, and which
-// goroutine that is.
+// A goroutine of the program that waits may act later: the run goes on, and the log says, once, who
+// waits for what, and which goroutine that is.
 func TestDoubt(t *testing.T) {
 	lookOften(t)
 	var log atomic.Pointer[string]

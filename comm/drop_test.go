@@ -24,7 +24,8 @@ type dropper struct {
 
 func (d *dropper) Drop(peer int, _ error) { d.dropped <- peer }
 
-// The fabric hears of a lost rank of another process, when that rank has had time to hear of it; not of one of this process.
+// The fabric hears of a lost rank of another process, when that rank has had time to hear of it;
+// not of one of this process.
 func TestFabricHearsOfLoss(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d := &dropper{dropped: make(chan int, 2)}

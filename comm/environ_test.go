@@ -138,7 +138,8 @@ func TestIllegalValueOfOneRank(t *testing.T) {
 	}
 }
 
-// A program that srun has started several times, and that nobody has told of the others, is not run several times.
+// A program that srun has started several times, and that nobody has told of the others, is not run
+// several times.
 func TestStrewnBySlurm(t *testing.T) {
 	step := []string{"SLURM_STEP_NUM_TASKS=4", "SLURM_PROCID=1", "SLURM_NTASKS=4"}
 	status, out, errOut := alone(t, "plain", step)

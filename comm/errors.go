@@ -20,8 +20,8 @@ var (
 	ErrAborted = errors.New("the run is aborted")
 	// ErrEnded is the cause of ErrAborted for what was still pending when all ranks had returned.
 	ErrEnded = errors.New("all ranks have returned")
-	// ErrTruncated: the message is larger than the receive buffer. The buffer is filled, the rest of
-	// the message is lost, the status tells the message's full size. The operation is lost.
+	// ErrTruncated: the message is larger than the receive buffer. The buffer is filled, the rest
+	// of the message is lost, the status tells the message's full size. The operation is lost.
 	ErrTruncated = errors.New("message is larger than the receive buffer")
 	// ErrType: the element type has pointers, or sender's and receiver's element kinds differ, or
 	// an operator does not know the type. The operation is lost; nothing was copied.
@@ -35,20 +35,23 @@ var (
 	ErrTag = errors.New("bad tag")
 	// ErrCancelled: the receive was cancelled before a message arrived.
 	ErrCancelled = errors.New("cancelled")
-	// ErrMismatch: ranks do not agree on a collective (which one, its root, operator, size or type). All
-	// ranks get it, and the error names two calls that differ: in that collective, or in their next one of
-	// the communicator, or from the run. The communicator's collectives are lost; its messages are not.
+	// ErrMismatch: ranks do not agree on a collective (which one, its root, operator, size or
+	// type). All ranks get it, and the error names two calls that differ: in that collective, or in
+	// their next one of the communicator, or from the run. The communicator's collectives are lost;
+	// its messages are not.
 	ErrMismatch = coll.ErrMismatch
 	// ErrColor: a colour is neither Undefined nor 0 or more.
 	ErrColor = errors.New("bad colour")
-	// ErrPeerLost: a rank has died, or what it sends makes no sense. The run ends, unless it is to survive that (see
-	// Config.Survive): then what needs the rank is lost, and nothing else.
+	// ErrPeerLost: a rank has died, or what it sends makes no sense. The run ends, unless it is to
+	// survive that (see Config.Survive): then what needs the rank is lost, and nothing else.
 	ErrPeerLost = errors.New("a rank is lost")
-	// ErrRevoked: a rank has called Revoke on the communicator. The communicator is lost, but for Agree and Shrink.
+	// ErrRevoked: a rank has called Revoke on the communicator. The communicator is lost, but for
+	// Agree and Shrink.
 	ErrRevoked = errors.New("the communicator is revoked")
 	// ErrDeadlock: all ranks wait for each other; see DeadlockError. The run has ended.
 	ErrDeadlock = errors.New("deadlock: all ranks wait, and nothing is under way")
-	// ErrNoFabric: the ranks are in processes that no fabric of this build connects. The run is lost.
+	// ErrNoFabric: the ranks are in processes that no fabric of this build connects. The run is
+	// lost.
 	ErrNoFabric = boot.ErrNoFabric
 	// ErrConfig: Config or the environment is unusable.
 	ErrConfig = boot.ErrConfig
@@ -69,7 +72,8 @@ type Error struct {
 // Error names the operation, the ranks and the cause.
 func (e *Error) Error() string { return "comm: " + e.text(NoPeer) }
 
-// text is the error without the name of the package, and without the rank if the text around it names that.
+// text is the error without the name of the package, and without the rank if the text around it
+// names that.
 func (e *Error) text(around int) string {
 	var b strings.Builder
 	b.WriteString(e.Op)
@@ -184,9 +188,10 @@ const leaving = 2
 
 // Special ranks, tags and colours.
 const (
-	AnySource = -1        // receive from any rank
-	AnyTag    = -1        // receive any tag
-	ProcNull  = -2        // a peer that is not there: messages to and from it complete at once, empty
+	AnySource = -1 // receive from any rank
+	AnyTag    = -1 // receive any tag
+	// a peer that is not there: messages to and from it complete at once, empty
+	ProcNull  = -2
 	Undefined = -32766    // no colour, no index, no count
 	TagUB     = 1<<31 - 1 // the largest tag
 )

@@ -11,8 +11,9 @@ import (
 	"weft/internal/friend"
 )
 
-// What a recorded run says of messages: each send and receive between two ranks, where it is matched, when a request is complete; of
-// collectives, the whole. proc.ev is nil in a run that is not recorded, and then nothing else is looked at.
+// What a recorded run says of messages: each send and receive between two ranks, where it is
+// matched, when a request is complete; of collectives, the whole. proc.ev is nil in a run that is
+// not recorded, and then nothing else is looked at.
 
 // observe makes the ranks of this process record.
 func (w *world) observe(rec *event.Recorder) {
@@ -51,7 +52,8 @@ func isPlain(ctx uint64) bool { return ctx&1 == 0 && ctx != leaving }
 // named gives a request that is recorded its number.
 func (r *Request) named(ev *event.Shared) { r.ev, r.id = ev, ev.Recorder().ID() }
 
-// sends records a message that is about to be sent to a rank of c. from is nil if nobody waits for it.
+// sends records a message that is about to be sent to a rank of c. from is nil if nobody waits for
+// it.
 func (c *Comm) sends(ev *event.Shared, h *wire.Header, from *sendOp, dst int) {
 	if !isPlain(h.Ctx) {
 		return
@@ -84,7 +86,8 @@ func (op *recvOp) matched(ev *event.Shared, h *wire.Header) {
 	}
 }
 
-// TraceID returns the number of the request in a recording of package trace; zero if it is not recorded, or was complete from the start.
+// TraceID returns the number of the request in a recording of package trace; zero if it is not
+// recorded, or was complete from the start.
 func (r *Request) TraceID() uint64 { return r.id }
 
 func init() {
@@ -93,13 +96,14 @@ func init() {
 	friend.Record = func(r any, events *event.Shared) { r.(*Request).named(events) }
 }
 
-// TraceID returns the number of the communicator in a recording, which is the same at all its ranks. Of communicators that one rank has
-// made, every 65536th has the same.
+// TraceID returns the number of the communicator in a recording, which is the same at all its
+// ranks. Of communicators that one rank has made, every 65536th has the same.
 func (c *Comm) TraceID() uint32 { return uint32((c.ctx>>32-1)&0xffff<<16 | c.ctx>>1&0xffff) }
 
-// A collective is recorded once at each rank, as a whole: when it is called, and when it is complete there. What it does in between, messages or
-// work where ranks meet, is not: it differs with the algorithm. The number tells which calls of the ranks are the same collective: how many the
-// communicator has had, since ranks call collectives in the same order.
+// A collective is recorded once at each rank, as a whole: when it is called, and when it is
+// complete there. What it does in between, messages or work where ranks meet, is not: it differs
+// with the algorithm. The number tells which calls of the ranks are the same collective: how many
+// the communicator has had, since ranks call collectives in the same order.
 
 // met records the end of a blocking collective.
 func (c *Comm) met(id uint64, err error) {
@@ -117,7 +121,9 @@ func (c *Comm) collectiveBegins(ev *event.Shared, id uint64, what coll.Collectiv
 	case root >= 0:
 		root = int32(c.worldRank(int(root)))
 	case what.Kind() == coll.Scan:
-		root = int32(c.rank) // who waits for whom goes by the order in the communicator, which may be another than that of the run
+		// who waits for whom goes by the order in the communicator, which may be another than that
+		// of the run
+		root = int32(c.rank)
 	}
 	ev.Put(event.CollectiveBegun, id, event.CollectiveB(root, uint8(what.Kind().MadeAs()), c.size), sizeAndComm(number, c.ctx))
 }

@@ -55,7 +55,8 @@ func (k *begun) Events(s *event.Source, recs []event.Record) {
 	}
 }
 
-// Each collective is recorded once at each rank, under the same number everywhere: at the hub, by messages, with requests, on several communicators.
+// Each collective is recorded once at each rank, under the same number everywhere: at the hub, by
+// messages, with requests, on several communicators.
 func TestRecordedCollectives(t *testing.T) {
 	for _, messages := range []bool{false, true} {
 		onlyMessages.Store(messages)
@@ -92,7 +93,8 @@ func TestRecordedCollectives(t *testing.T) {
 	}
 }
 
-// Collectives at the board of processes, and those that some of their ranks make of messages, are recorded once at each rank, too.
+// Collectives at the board of processes, and those that some of their ranks make of messages, are
+// recorded once at each rank, too.
 func TestRecordedBoards(t *testing.T) {
 	runOn := runners["apart, shm"]
 	if runOn == nil {
@@ -137,7 +139,8 @@ func TestRecordedBoards(t *testing.T) {
 	}
 }
 
-// A scan's arrows go by the order in the communicator, here that of the run turned round: the end at each rank waits for those before it there.
+// A scan's arrows go by the order in the communicator, here that of the run turned round: the end
+// at each rank waits for those before it there.
 func TestTimelineOfScan(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "run.weft")
 	j, err := journal.Create(file, journal.Head{Rank: -1, Ranks: 1})
@@ -200,7 +203,8 @@ func TestRecordedCollectiveFails(t *testing.T) {
 	require.ErrorContains(t, err, "boom")
 }
 
-// On a timeline an arrow leads to each rank's end of a collective, from the rank that came last of those that it waits for.
+// On a timeline an arrow leads to each rank's end of a collective, from the rank that came last of
+// those that it waits for.
 func TestTimelineOfCollectives(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "run.weft")
 	j, err := journal.Create(file, journal.Head{Rank: -1, Ranks: 1})
@@ -209,7 +213,8 @@ func TestTimelineOfCollectives(t *testing.T) {
 	require.NoError(t, err)
 	err = Run(t.Context(), Config{Ranks: 3, Trace: (*trace.Recorder)(rec)}, func(c *Comm) error {
 		buf := Of([]int64{1})
-		for range 3 { // rank 1 comes last: it calls when the others are in it, as far as it can know
+		for range 3 {
+			// rank 1 comes last: it calls when the others are in it, as far as it can know
 			if c.Rank() == 1 {
 				if err := errors.Join(second(c.Recv(buf, 0, 0)), second(c.Recv(buf, 2, 0))); err != nil {
 					return err
@@ -240,7 +245,8 @@ func TestTimelineOfCollectives(t *testing.T) {
 
 func second[T any](_ T, err error) error { return err }
 
-// outcomes is a sink that counts, by rank, the collectives that have ended, and those of them that have failed.
+// outcomes is a sink that counts, by rank, the collectives that have ended, and those of them that
+// have failed.
 type outcomes struct {
 	begun         map[uint64]int // ranks
 	ended, failed [3]int
@@ -267,8 +273,8 @@ func (k *outcomes) Events(s *event.Source, recs []event.Record) {
 	}
 }
 
-// What is recorded of a collective's end is whether it has failed: at the hub, at the board, by messages since a rank is
-// not at the board, and by a request.
+// What is recorded of a collective's end is whether it has failed: at the hub, at the board, by
+// messages since a rank is not at the board, and by a request.
 func TestRecordedFailures(t *testing.T) {
 	for how, runOn := range runners {
 		for _, request := range []bool{false, true} {

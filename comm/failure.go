@@ -15,8 +15,9 @@ import (
 	"weft/internal/fabric"
 )
 
-// Failed returns the ranks of this communicator that the caller knows to be lost, in the order in which it learned of them. What was
-// returned once stays a prefix of what is returned later. Other ranks may know more or less; Agree and Shrink make it equal.
+// Failed returns the ranks of this communicator that the caller knows to be lost, in the order in
+// which it learned of them. What was returned once stays a prefix of what is returned later. Other
+// ranks may know more or less; Agree and Shrink make it equal.
 func (c *Comm) Failed() []int {
 	t := c.proc.trouble.Load()
 	if t == nil {
@@ -25,9 +26,10 @@ func (c *Comm) Failed() []int {
 	return append([]int(nil), c.failures(t).ranks...)
 }
 
-// AckFailed says that the caller has taken notice of the first n of Failed. Receives from AnySource that are begun from now on wait for
-// the others, and fail again when a further member is lost; Agree does not report these n. It returns how many are acknowledged, which is not
-// less than before.
+// AckFailed says that the caller has taken notice of the first n of Failed. Receives from AnySource
+// that are begun from now on wait for the others, and fail again when a further member is lost;
+// Agree does not report these n. It returns how many are acknowledged, which is not less than
+// before.
 func (c *Comm) AckFailed(n int) int {
 	n = min(n, len(c.Failed()))
 	for {
@@ -41,10 +43,12 @@ func (c *Comm) AckFailed(n int) int {
 	}
 }
 
-// Revoke makes the communicator useless at all its ranks: what is pending on it fails with ErrRevoked, and so does what is begun later,
-// except Agree and Shrink. It is not collective: one rank that has seen a failure calls it, to get the others out of calls in which they wait
-// for ranks that will not come any more. It does not wait. Communicators made of this one by Dup and Split are revoked with it, since a rank in
-// which Dup has failed could not revoke the one that another has got. Those made by Shrink are not.
+// Revoke makes the communicator useless at all its ranks: what is pending on it fails with
+// ErrRevoked, and so does what is begun later, except Agree and Shrink. It is not collective: one
+// rank that has seen a failure calls it, to get the others out of calls in which they wait for
+// ranks that will not come any more. It does not wait. Communicators made of this one by Dup and
+// Split are revoked with it, since a rank in which Dup has failed could not revoke the one that
+// another has got. Those made by Shrink are not.
 func (c *Comm) Revoke() {
 	ranks := make([]int, c.size)
 	for r := range ranks {
@@ -61,10 +65,11 @@ func (c *Comm) Revoke() {
 // Revoked reports whether the communicator was revoked, as far as the caller knows.
 func (c *Comm) Revoked() bool { return c.revokedIn(c.proc.trouble.Load()) }
 
-// Agree returns, at all ranks that live, the same: the bitwise and of the flags of all, and ErrPeerLost if a member is lost that not all have
-// acknowledged (see AckFailed). It works whatever dies and whether the communicator is revoked or not, but it waits for each rank that
-// lives to call it. What one rank has returned, no other rank will find different, even if the first has died since. Collective; when ctx
-// ends, only the waiting does.
+// Agree returns, at all ranks that live, the same: the bitwise and of the flags of all, and
+// ErrPeerLost if a member is lost that not all have acknowledged (see AckFailed). It works whatever
+// dies and whether the communicator is revoked or not, but it waits for each rank that lives to
+// call it. What one rank has returned, no other rank will find different, even if the first has
+// died since. Collective; when ctx ends, only the waiting does.
 //
 // Errors: ErrPeerLost (the flags are valid), ErrMismatch (others call Shrink, or another
 // collective; the flags count nevertheless, where the others come to an agreement later),
@@ -84,8 +89,9 @@ func (c *Comm) Agree(ctx context.Context, flags uint64) (uint64, error) {
 	return v.Flags, nil
 }
 
-// Shrink returns a communicator of the ranks that live, in their order: the same at all of them. A rank that dies meanwhile may be in it
-// or not; if it is, operations with it fail. It works also on a revoked communicator, and is to be called by all ranks that live.
+// Shrink returns a communicator of the ranks that live, in their order: the same at all of them. A
+// rank that dies meanwhile may be in it or not; if it is, operations with it fail. It works also on
+// a revoked communicator, and is to be called by all ranks that live.
 //
 // Errors: ErrMismatch (others call Agree, or another collective), ErrPeerLost (the others take this
 // rank for lost), ErrAborted, the context's.
@@ -136,8 +142,9 @@ func (c *Comm) decide(ctx context.Context, op string, kind ballot.Kind, flags ui
 	return v, nil
 }
 
-// spreadRevocation revokes a communicator at this rank, and at the others of its group. Each rank that hears of it for the first time tells all others,
-// so that either all ranks that live hear of it or none. group is these ranks as a frame has them.
+// spreadRevocation revokes a communicator at this rank, and at the others of its group. Each rank
+// that hears of it for the first time tells all others, so that either all ranks that live hear of
+// it or none. group is these ranks as a frame has them.
 func (p *proc) spreadRevocation(ctx uint64, ranks []int, group []byte) {
 	if !p.revoke(ctx) {
 		return
@@ -146,8 +153,9 @@ func (p *proc) spreadRevocation(ctx uint64, ranks []int, group []byte) {
 	p.tellOthers(ranks, fabric.Frame{Head: [fabric.HeadWords]uint64{ctx, 0, 0, wire.Revoking.Word()}, Data: group})
 }
 
-// lossGrace is how long the loss of a rank that a fabric reports may stay without consequence: a rank that ends the run tells so, and closes its end,
-// and to those who were not connected with it the end may look like a loss, before they are told.
+// lossGrace is how long the loss of a rank that a fabric reports may stay without consequence: a
+// rank that ends the run tells so, and closes its end, and to those who were not connected with it
+// the end may look like a loss, before they are told.
 const lossGrace = 100 * time.Millisecond
 
 // Lost is what a fabric says of a rank of another process that is gone.
@@ -156,7 +164,8 @@ func (p *proc) Lost(src int, err error) {
 		p.gone(src, err)
 		return
 	}
-	time.AfterFunc(lossGrace, func() { p.gone(src, err) }) // which does nothing if the run has ended
+	// which does nothing if the run has ended
+	time.AfterFunc(lossGrace, func() { p.gone(src, err) })
 }
 
 // gone says that a rank of another process is gone, or cannot be trusted any more.
@@ -185,7 +194,8 @@ func (w *world) lost(p *proc, r int, err error) {
 	}
 }
 
-// suspects is called before anybody here can fail with the loss of another rank, where the run survives that. The end of the run tells by itself.
+// suspects is called before anybody here can fail with the loss of another rank, where the run
+// survives that. The end of the run tells by itself.
 func (w *world) suspects(p *proc, err error) {
 	if t := p.trouble.Load(); w.survive && w.blame != nil && (t == nil || t.dead == nil) {
 		w.blame(err, false)
@@ -201,7 +211,8 @@ func (w *world) failed(r int, err error) {
 	w.end(err)
 }
 
-// die is the death of a rank of this process, which the others survive: its operations fail, and the others hear of it.
+// die is the death of a rank of this process, which the others survive: its operations fail, and
+// the others hear of it.
 func (w *world) die(r int, err error) {
 	p := w.at(r)
 	if w.blame != nil {
@@ -236,7 +247,8 @@ func obituary(r int, err error) fabric.Frame {
 	return fabric.Frame{Head: [fabric.HeadWords]uint64{uint64(r), 0, 0, wire.Mourning.Word()}, Data: []byte(text[:min(len(text), maxReason)])}
 }
 
-// mourned is the arrival of an obituary from rank src. Of a rank that hears its own, the others take nothing any more.
+// mourned is the arrival of an obituary from rank src. Of a rank that hears its own, the others
+// take nothing any more.
 func (p *proc) mourned(src int, f *fabric.Frame) error {
 	if f.Head[0] >= uint64(p.world.size) {
 		return fmt.Errorf("it says that rank %d is lost", f.Head[0])
@@ -253,9 +265,10 @@ func (p *proc) mourned(src int, f *fabric.Frame) error {
 	return nil
 }
 
-// Abort ends the run for all ranks because of err, as if this rank's body had returned it (MPI_Abort): pending
-// operations complete with ErrAborted, later ones fail with it, and Run returns err as a *RankError when the bodies
-// have come to their end. The first reason counts. Any goroutine may call it.
+// Abort ends the run for all ranks because of err, as if this rank's body had returned it
+// (MPI_Abort): pending operations complete with ErrAborted, later ones fail with it, and Run
+// returns err as a *RankError when the bodies have come to their end. The first reason counts. Any
+// goroutine may call it.
 func (c *Comm) Abort(err error) {
 	if err == nil {
 		err = errors.New("aborted without a reason")
@@ -309,8 +322,8 @@ func (e *ends) wait() {
 // errPassed is the error of an agreement that the others have given up waiting for.
 var errPassed = fmt.Errorf("%w: %w", ErrMismatch, ballot.ErrPassed)
 
-// agree takes part in the next agreement of c. The vote's sets are filled in. The result is in the agreement's ballot when the
-// request is complete.
+// agree takes part in the next agreement of c. The vote's sets are filled in. The result is in the
+// agreement's ballot when the request is complete.
 func (c *Comm) agree(kind ballot.Kind, flags uint64) (*ballot.Agreement, *Request) {
 	p := c.proc
 	r, complete := NewRequest()
@@ -351,7 +364,8 @@ func (c *Comm) agree(kind ballot.Kind, flags uint64) (*ballot.Agreement, *Reques
 	case missed != nil:
 		complete(missed)
 	case number != 0 && !r.done():
-		if d := c.disagreement(p.trouble.Load()); d != nil { // it may have come before the agreement was open
+		if d := c.disagreement(p.trouble.Load()); d != nil {
+			// it may have come before the agreement was open
 			p.endBallots(c.ctx, d)
 		}
 		c.world.late.need()

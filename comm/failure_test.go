@@ -21,17 +21,19 @@ import (
 	"weft/internal/fabric/inproc"
 )
 
-// mortals are the ranks of a run that can be killed at any frame that they send. As far as they know, each is in a process of its own.
+// mortals are the ranks of a run that can be killed at any frame that they send. As far as they
+// know, each is in a process of its own.
 type mortals struct {
 	worlds   []*world
 	handlers []fabric.Handler
 	dead     []atomic.Bool
 	sent     []atomic.Int64
 	killAt   []int64 // by rank: dies instead of sending this frame, counted from 1; 0: lives
-	witness  bool    // one rank is told of a death by the fabric, the others have to hear of it from that one
-	rumours  sync.WaitGroup
-	trap     atomic.Pointer[string] // a phase: who sends the first frame of it dies, too
-	fell     atomic.Pointer[string] // the phase that the last one was in who was killed
+	// one rank is told of a death by the fabric, the others have to hear of it from that one
+	witness bool
+	rumours sync.WaitGroup
+	trap    atomic.Pointer[string] // a phase: who sends the first frame of it dies, too
+	fell    atomic.Pointer[string] // the phase that the last one was in who was killed
 }
 
 type mortal struct {
@@ -89,8 +91,8 @@ func (e *mortal) Push(dst int, key uint64, data []byte, done func(error)) {
 	e.Endpoint.Push(dst, key, data, done)
 }
 
-// phaseOf names what a rank is about that sends a frame. (What comes before the first frame and behind the last one is the fabric's, and the launcher's:
-// their own tests cut that.)
+// phaseOf names what a rank is about that sends a frame. (What comes before the first frame and
+// behind the last one is the fabric's, and the launcher's: their own tests cut that.)
 func phaseOf(f *fabric.Frame) string {
 	var h wire.Header
 	h.Unpack(&f.Head)
@@ -239,7 +241,8 @@ func work(c *Comm) error {
 	return nil
 }
 
-// resilient repeats the work with those that are left until all of these have done it, and returns their communicator.
+// resilient repeats the work with those that are left until all of these have done it, and returns
+// their communicator.
 func resilient(c *Comm, work func(c *Comm) error) (*Comm, error) {
 	ctx := context.Background()
 	for {
@@ -342,7 +345,8 @@ func TestKillInEveryPhaseOfFailure(t *testing.T) {
 	}
 }
 
-// A rank of one process that returns an error before the k-th step is lost to the others, which go on.
+// A rank of one process that returns an error before the k-th step is lost to the others, which go
+// on.
 func TestDieTogether(t *testing.T) {
 	const n = 4
 	for victim := range n {
@@ -391,7 +395,8 @@ func btoi(b bool) int {
 	return 0
 }
 
-// Each way to wait for a rank ends when that rank dies, and only these; each way to begin to fails at once.
+// Each way to wait for a rank ends when that rank dies, and only these; each way to begin to fails
+// at once.
 func TestLossEndsWhatNeedsTheRank(t *testing.T) {
 	for where, block := range blockers {
 		if where == "the context" {

@@ -18,8 +18,8 @@ import (
 	"weft/internal/launch"
 )
 
-// transmit sends a message to a rank of another process. It returns an error if nothing was sent; from ends by itself
-// later if the message is ready, and is the caller's otherwise.
+// transmit sends a message to a rank of another process. It returns an error if nothing was sent;
+// from ends by itself later if the message is ready, and is the caller's otherwise.
 func (f *far) transmit(p *proc, h *wire.Header, data []byte, from *sendOp, dst int) error {
 	if h.Proto == wire.Eager {
 		var blk *mem.Block
@@ -38,7 +38,8 @@ func (f *far) transmit(p *proc, h *wire.Header, data []byte, from *sendOp, dst i
 		return p.sendError(dst, err)
 	}
 	from.far = dst
-	c, peer, collective := from.c, from.dst, from.waiter == aSchedule // from may be another's when it has been sent
+	// from may be another's when it has been sent
+	c, peer, collective := from.c, from.dst, from.waiter == aSchedule
 	id, err := f.announce(from)
 	if err != nil {
 		return err
@@ -104,8 +105,9 @@ func (f *far) withdraw(id uint64) bool {
 	return ok
 }
 
-// pull asks the sender, rank src of the run, for the payload of its announced message id, which op has matched. It returns true if
-// op has its result and is the caller's to end; otherwise op ends by itself when the payload is here.
+// pull asks the sender, rank src of the run, for the payload of its announced message id, which op
+// has matched. It returns true if op has its result and is the caller's to end; otherwise op ends
+// by itself when the payload is here.
 func (op *recvOp) pull(p *proc, h *wire.Header, src int, id uint64) bool {
 	op.st, op.err = statusOf(h), nil
 	if n := op.c.counter; n != nil {
@@ -160,7 +162,8 @@ func (op *recvOp) pull(p *proc, h *wire.Header, src int, id uint64) bool {
 	return false
 }
 
-// forget ends a transfer that was given up with err. While the fabric writes a piece of it the fabric ends it, behind that piece.
+// forget ends a transfer that was given up with err. While the fabric writes a piece of it the
+// fabric ends it, behind that piece.
 func (f *far) forget(p *proc, number uint64, t *transfer, err error) {
 	if p.ep.Forget(t.src, number) {
 		f.arrived(p, number, t, err)
@@ -194,7 +197,8 @@ func (f *far) arrived(p *proc, number uint64, t *transfer, err error) {
 	op.done()
 }
 
-// cleared is the arrival of a receiver's wish for n bytes of the announced send id, as its transfer number.
+// cleared is the arrival of a receiver's wish for n bytes of the announced send id, as its transfer
+// number.
 func (f *far) cleared(p *proc, src int, id, number, n uint64) error {
 	f.mu.Lock()
 	op := f.sends[id]
@@ -264,8 +268,8 @@ func (f *far) kill(p *proc, err error) {
 	}
 }
 
-// Deliver takes a frame from a rank of another process. A frame that breaks the protocol ends the run: the sender is out of its mind, or is
-// not what it says it is.
+// Deliver takes a frame from a rank of another process. A frame that breaks the protocol ends the
+// run: the sender is out of its mind, or is not what it says it is.
 func (p *proc) Deliver(f *fabric.Frame) (met bool) {
 	src := int(f.Origin)
 	if s := &p.seeker; s.near != nil && s.near[src] && s.on && s.pick(src, f) {
@@ -371,7 +375,8 @@ func (p *proc) admit(h *wire.Header, src int, data []byte) error {
 	return nil
 }
 
-// announced is the arrival of a message whose payload is at rank src of the run, under a number of that rank's.
+// announced is the arrival of a message whose payload is at rank src of the run, under a number of
+// that rank's.
 func (p *proc) announced(h *wire.Header, src int, id uint64) {
 	key := h.Key()
 	p.mu.Lock()
@@ -416,8 +421,9 @@ func (p *proc) tell(cause error) {
 	p.tellFar(fabric.Frame{Head: head, Data: []byte(text)})
 }
 
-// rootOf returns what others are to know of the cause of a run's end: which rank it began with, whether that is lost, and in one sentence why. self is the rank that tells, with
-// which it began if the cause names no other. A panic's stack is for that rank's own error.
+// rootOf returns what others are to know of the cause of a run's end: which rank it began with,
+// whether that is lost, and in one sentence why. self is the rank that tells, with which it began
+// if the cause names no other. A panic's stack is for that rank's own error.
 func rootOf(cause error, self int) (rank int, lost bool, text string) {
 	rank = self
 	for {

@@ -92,7 +92,8 @@ const (
 	lastDo
 )
 
-// FuzzDeliver gives a rank hostile frames of every kind, in any state of its own: they are refused without harm.
+// FuzzDeliver gives a rank hostile frames of every kind, in any state of its own: they are refused
+// without harm.
 func FuzzDeliver(f *testing.F) {
 	frame := func(src int, kind, sub byte, words ...byte) []byte {
 		b := append([]byte{doFrame, byte(src)}, words...)

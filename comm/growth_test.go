@@ -102,8 +102,8 @@ func exchange(c *Comm, data []int64, tag int) error {
 	return err
 }
 
-// What ranks keep, and what an operation costs, does not depend on how many there were before. The cost is that of one rank, where nobody looks
-// while it waits.
+// What ranks keep, and what an operation costs, does not depend on how many there were before. The
+// cost is that of one rank, where nobody looks while it waits.
 func TestGrowth(t *testing.T) {
 	for how, ranks := range map[string]int{"together": 2, "apart, shm": 2, "alone": 1} {
 		run := runners[how]

@@ -19,8 +19,9 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// TestHammerMessages has many goroutines per rank that send to everybody and receive from anybody. Each message says who
-// sent it and what is in it; in the end every message has arrived once, whole, and in order where order is promised.
+// TestHammerMessages has many goroutines per rank that send to everybody and receive from anybody.
+// Each message says who sent it and what is in it; in the end every message has arrived once,
+// whole, and in order where order is promised.
 func TestHammerMessages(t *testing.T) {
 	for _, ranks := range []int{1, 3} {
 		run(t, ranks, func(c *Comm) error { return hammerMessages(c, 4, 60) })
@@ -113,8 +114,9 @@ func hammerMessages(c *Comm, pairs, per int) error {
 	return err
 }
 
-// program is a random program that cannot deadlock: in each round all ranks post their receives, then send, then wait, in
-// random order, while collectives go on. It is the same for all ranks by its seed, so each knows what it must get.
+// program is a random program that cannot deadlock: in each round all ranks post their receives,
+// then send, then wait, in random order, while collectives go on. It is the same for all ranks by
+// its seed, so each knows what it must get.
 func program(c *Comm, seed uint64) error {
 	plan := rand.New(rand.NewPCG(seed, 1))                  // the same on all ranks
 	mine := rand.New(rand.NewPCG(seed, 2+uint64(c.Rank()))) // this rank's choices

@@ -75,8 +75,8 @@ func run(t testing.TB, n int, body func(c *Comm) error) {
 	}
 }
 
-// runApart is Run for ranks that have no memory in common, as far as they know. It returns the error of the rank that
-// ended the run.
+// runApart is Run for ranks that have no memory in common, as far as they know. It returns the
+// error of the rank that ended the run.
 func runApart(ctx context.Context, cfg Config, body func(c *Comm) error) error {
 	return runStrangers(ctx, cfg, body, func(ep stranger) fabric.Endpoint { return ep })
 }
@@ -156,14 +156,16 @@ type stranger struct{ fabric.Endpoint }
 
 func (stranger) Local(int) fabric.Handler { return nil }
 
-// runGrudging is runApart over a fabric that always writes a piece of a transfer when it is to forget it.
+// runGrudging is runApart over a fabric that always writes a piece of a transfer when it is to
+// forget it.
 func runGrudging(ctx context.Context, cfg Config, body func(c *Comm) error) error {
 	return runStrangers(ctx, cfg, body, func(ep stranger) fabric.Endpoint {
 		return &grudging{Endpoint: ep, done: map[uint64]func(error){}}
 	})
 }
 
-// grudging is slow, and ends what it forgets by itself, later, as a fabric does that is writing to it.
+// grudging is slow, and ends what it forgets by itself, later, as a fabric does that is writing to
+// it.
 type grudging struct {
 	fabric.Endpoint
 	mu   sync.Mutex
@@ -202,8 +204,8 @@ func lookOften(t *testing.T) {
 	t.Cleanup(func() { stallPeriod = last })
 }
 
-// requireNoRankGoroutines fails if a goroutine of a run is alive. Goroutines of other tests do not disturb it. One that has
-// said that it is done may need a moment to be gone.
+// requireNoRankGoroutines fails if a goroutine of a run is alive. Goroutines of other tests do not
+// disturb it. One that has said that it is done may need a moment to be gone.
 func requireNoRankGoroutines(t testing.TB) {
 	t.Helper()
 	left := ""

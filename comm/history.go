@@ -11,8 +11,8 @@ import (
 	"weft/internal/fabric"
 )
 
-// note adds what is made neither at a stage nor by a schedule: an agreement, or a collective that another package makes of
-// messages. It returns the number that this has among the collectives.
+// note adds what is made neither at a stage nor by a schedule: an agreement, or a collective that
+// another package makes of messages. It returns the number that this has among the collectives.
 func (h *history) note(k coll.Kind) (number uint64) {
 	if s := h.c.seat; s != nil {
 		return s.Note(k)
@@ -47,8 +47,8 @@ func (h *history) recorded() {
 	}
 }
 
-// compare looks for the first collective on which another rank and this one do not agree; if there is one, all ranks hear of
-// it. What this rank has not begun yet is compared when it does.
+// compare looks for the first collective on which another rank and this one do not agree; if there
+// is one, all ranks hear of it. What this rank has not begun yet is compared when it does.
 //
 // Where the communicator is revoked, or has lost a member, nothing is compared: this rank may
 // rightly have gone on in another way than one that has not heard of it. That one hears of it by
@@ -104,14 +104,16 @@ const (
 	askAnswer
 )
 
-// known makes a communicator known, which is complete and has made no collective, and compares it with what others have asked.
+// known makes a communicator known, which is complete and has made no collective, and compares it
+// with what others have asked.
 func (p *proc) known(c *Comm) {
 	for _, q := range p.comms.Add(c.ctx, c) {
 		c.hist.compare(q)
 	}
 }
 
-// find returns the communicator of a context, nil if nobody has it. A question about it waits, if it can.
+// find returns the communicator of a context, nil if nobody has it. A question about it waits, if
+// it can.
 func (p *proc) find(ctx uint64, q *coll.Question) *Comm {
 	if ctx == leaving {
 		ctx = 0

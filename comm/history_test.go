@@ -178,7 +178,8 @@ func TestQuestionsByTheBook(t *testing.T) {
 	require.ErrorContains(t, c.disagreement(c.proc.trouble.Load()).err, "rank 0 has come to its end")
 
 	ep, c = withNeighbours(t, false)
-	q = frameOf(wire.Comparing, coll.SignatureBytes, 9<<1, 1, 1) // of a communicator that is not here
+	// of a communicator that is not here
+	q = frameOf(wire.Comparing, coll.SignatureBytes, 9<<1, 1, 1)
 	q.Head[3] |= askCertain
 	c.proc.hear(1, q)
 	sent = ep.take()

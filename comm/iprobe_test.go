@@ -46,7 +46,8 @@ func TestIprobeLeavesTheLockToSenders(t *testing.T) {
 	}))
 }
 
-// Iprobe finds at once what is sent, whatever it and others have looked for before, and nothing that is received.
+// Iprobe finds at once what is sent, whatever it and others have looked for before, and nothing
+// that is received.
 func TestIprobeFindsWhatIsSent(t *testing.T) {
 	const far = 1 << 22 // does not fit into a word
 	require.NoError(t, Run(t.Context(), Config{Ranks: 1}, func(world *Comm) error {
@@ -68,7 +69,8 @@ func TestIprobeFindsWhatIsSent(t *testing.T) {
 					err := errors.Join(
 						probe(c, before, false), probe(c, before, false),
 						c.Send(Of([]int{7}), 0, tag),
-						probe(c, before, before == tag || before == AnyTag), // this may be what nothing was found for
+						// this may be what nothing was found for
+						probe(c, before, before == tag || before == AnyTag),
 						probe(c, tag, true), probe(c, AnyTag, true), probe(c, tag+1, false), probe(c, tag+1, false), probe(c, tag, true))
 					if err != nil {
 						return err

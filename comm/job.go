@@ -24,38 +24,40 @@ import (
 	"weft/internal/waits"
 )
 
-// Comm is a group of ranks that exchange messages apart from all other communicators. Each rank has its own
-// Comm value. Any goroutine may call any method; collectives of one communicator must be called in the same order on
-// all its ranks. A Comm needs no freeing.
+// Comm is a group of ranks that exchange messages apart from all other communicators. Each rank has
+// its own Comm value. Any goroutine may call any method; collectives of one communicator must be
+// called in the same order on all its ranks. A Comm needs no freeing.
 type Comm struct {
 	// Constant after construction.
-	world   *world
-	proc    *proc
-	rank    int
-	group   []int32 // rank here → rank in the run; nil: the same
-	size    int
-	ctx     uint64         // context of messages, even; collectives have ctx+1
-	eager   uint64         // eager limit in bytes
-	peers   []*proc        // the ranks that are in this process, to be called directly; nil for others
+	world *world
+	proc  *proc
+	rank  int
+	group []int32 // rank here → rank in the run; nil: the same
+	size  int
+	ctx   uint64 // context of messages, even; collectives have ctx+1
+	eager uint64 // eager limit in bytes
+	// the ranks that are in this process, to be called directly; nil for others
+	peers   []*proc
 	counter *count.Counter // counts messages; nil: nobody does
 
 	hist    *history   // of its collectives
 	seat    *meet.Seat // where all ranks meet for collectives; nil: nowhere
 	collSeq uint64     // guarded by hist.Mu: collectives that may be of messages, for their numbers
 
-	// line are the contexts of this communicator and of those that it was made of by Dup and Split: who revokes one of these revokes it.
-	// nil: its own only.
+	// line are the contexts of this communicator and of those that it was made of by Dup and Split:
+	// who revokes one of these revokes it. nil: its own only.
 	line []uint64
 
 	voteSeq atomic.Uint32            // agreements started
 	acked   atomic.Int32             // lost members that AckFailed has covered
 	failed  atomic.Pointer[failures] // the lost members, as of some trouble
 
-	told func(src, tag int) string // of DescribeBy; constant once anything is received; nil: operations say what they are
+	// of DescribeBy; constant once anything is received; nil: operations say what they are
+	told func(src, tag int) string
 }
 
-// history is what a rank knows of the collectives of a communicator. Where it is written with each collective, as coll.History
-// is, it is in cache lines of its own.
+// history is what a rank knows of the collectives of a communicator. Where it is written with each
+// collective, as coll.History is, it is in cache lines of its own.
 type history struct {
 	coll.History
 	c     *Comm        // constant
@@ -75,29 +77,35 @@ type world struct {
 	survive bool    // cfg.Survive
 	local   []*proc // by rank: what the fabric lets us call directly
 
-	// together reports whether some ranks of the run, nil: the first n, are pairwise connected by memory that they share. All ranks come to the same answer. nil:
-	// none are.
+	// together reports whether some ranks of the run, nil: the first n, are pairwise connected by
+	// memory that they share. All ranks come to the same answer. nil: none are.
 	together func(group []int32, n int) bool
 
-	direct bool // collectives go from memory to memory where they can; not if messages are counted; constant
+	// collectives go from memory to memory where they can; not if messages are counted; constant
+	direct bool
 	stages meet.Stages
 
-	// aborted is nil while the run lives; the first to set it decides the run's outcome. It is set under endMu, which is held from the look at it until
-	// it is set: whose failure that is, the launcher is told in between.
+	// aborted is nil while the run lives; the first to set it decides the run's outcome. It is set
+	// under endMu, which is held from the look at it until it is set: whose failure that is, the
+	// launcher is told in between.
 	aborted atomic.Pointer[abortError]
 	endMu   sync.Mutex
-	killed  chan struct{} // closed when all that was pending has been completed with it, which another goroutine than those of the ranks may do
+	// closed when all that was pending has been completed with it, which another goroutine than
+	// those of the ranks may do
+	killed chan struct{}
 	// troubled is set before any rank of this process has a trouble.
 	troubled  atomic.Bool
 	deaths    deaths
-	hasFailed *atomic.Bool                    // see meeting; nil: nobody asks
-	blame     func(cause error, certain bool) // tells the launcher whose failure ends this process, or may; nil: nobody to tell
+	hasFailed *atomic.Bool // see meeting; nil: nobody asks
+	// tells the launcher whose failure ends this process, or may; nil: nobody to tell
+	blame func(cause error, certain bool)
 
 	ends   ends // see AtEnd
 	party  *waits.Party
-	stalls *stall.Watch            // nil: nobody looks for deadlocks
-	stuck  func(text string) error // has the launcher end the job because of a deadlock; nil: there is none
-	late   stale
+	stalls *stall.Watch // nil: nobody looks for deadlocks
+	// has the launcher end the job because of a deadlock; nil: there is none
+	stuck func(text string) error
+	late  stale
 }
 
 // deaths are the ranks of this process that have died, where others survive that.
@@ -122,7 +130,8 @@ type proc struct {
 	mu sync.Mutex
 	m  match.Matcher // guarded by mu
 
-	trouble atomic.Pointer[trouble] // written under mu; nil: nothing has gone wrong. Once it has dead, nothing is posted or filed
+	// written under mu; nil: nothing has gone wrong. Once it has dead, nothing is posted or filed
+	trouble atomic.Pointer[trouble]
 
 	// Constant after construction.
 	world  *world
@@ -133,8 +142,9 @@ type proc struct {
 	counts *count.Rank      // nil: nothing is counted
 	ev     *event.Shared    // nil: nothing is recorded
 
-	// own is the operation of a blocking receive, for ranks that have one of these at a time. It is taken, under mu, when
-	// freed equals taken. It spares them the pool: one atomic operation instead of four.
+	// own is the operation of a blocking receive, for ranks that have one of these at a time. It is
+	// taken, under mu, when freed equals taken. It spares them the pool: one atomic operation
+	// instead of four.
 	own *reusedRecv
 
 	seeker seeker
@@ -162,7 +172,8 @@ type traffic struct {
 	pushes     atomic.Int64 // under way
 }
 
-// frame sends a frame to another process, and counts it, so that all ranks together know whether any is under way.
+// frame sends a frame to another process, and counts it, so that all ranks together know whether
+// any is under way.
 func (p *proc) frame(dst int, f fabric.Frame) error {
 	p.traffic.sent.Add(1) // before: it may be taken, counted there and answered at once
 	err := p.ep.Send(dst, f)
@@ -233,13 +244,15 @@ type reusedRecv struct {
 	freed atomic.Uint32 // of own: taken, when it was freed last
 }
 
-// recvSlab is receives for requests, which cannot be used again: the program may hold them for as long as it likes.
+// recvSlab is receives for requests, which cannot be used again: the program may hold them for as
+// long as it likes.
 type recvSlab struct {
 	taken atomic.Uint32
 	ops   [slabSize]recvOp
 }
 
-// slabSize is how many receives are allocated together. Whoever keeps one of them keeps all from the collector, but not their buffers.
+// slabSize is how many receives are allocated together. Whoever keeps one of them keeps all from
+// the collector, but not their buffers.
 const slabSize = 9
 
 // sendOp is a send whose memory is used after the call that started it.
@@ -265,7 +278,8 @@ const (
 	receiver
 )
 
-// message is an unexpected message: its header and a copy of its payload, or the send that waits with it, or that send's number.
+// message is an unexpected message: its header and a copy of its payload, or the send that waits
+// with it, or that send's number.
 type message struct {
 	h     wire.Header
 	small [smallLen]byte // eager: the payload, if it fits
@@ -279,8 +293,9 @@ type message struct {
 // smallLen is how many bytes a message has in itself (guess): a cache line.
 const smallLen = 64
 
-// far is the part of a rank's protocol that deals with ranks of other processes, whose memory is out of reach: what the two sides
-// know of one another's operations are numbers. README.md, "Ranks of other processes", has the protocol.
+// far is the part of a rank's protocol that deals with ranks of other processes, whose memory is
+// out of reach: what the two sides know of one another's operations are numbers. README.md, "Ranks
+// of other processes", has the protocol.
 type far struct {
 	mu    sync.Mutex
 	dead  error                // as proc.dead
@@ -312,13 +327,15 @@ type near struct {
 	all map[uint64]*meet.Seat // guarded by mu: by context
 }
 
-// seeker is the short way of a blocking receive from a rank of another process that shares memory with this one: who waits looks for the message in the
-// ring and takes it from there, without posting the receive, so without the matcher and without being woken. README.md, "The short way", says why no
-// message is missed or overtaken.
+// seeker is the short way of a blocking receive from a rank of another process that shares memory
+// with this one: who waits looks for the message in the ring and takes it from there, without
+// posting the receive, so without the matcher and without being woken. README.md, "The short way",
+// says why no message is missed or overtaken.
 type seeker struct {
 	// Constant after construction.
-	p    *proc
-	near []bool      // by rank of the run: all that comes from there is delivered by who polls; nil: from nowhere
+	p *proc
+	// by rank of the run: all that comes from there is delivered by who polls; nil: from nowhere
+	near []bool
 	met  func() bool // the message is here, or the receive has to be posted
 
 	// Owned by who polls.
@@ -327,13 +344,15 @@ type seeker struct {
 	ctx    uint64
 	from   uint64 // source and tag, as in a frame's head
 	picked bool   // the message is here
-	torn   bool   // the message has come, and is not one that can be taken here; so those behind it must not be
+	// the message has come, and is not one that can be taken here; so those behind it must not be
+	torn bool
 }
 
 const cacheLine = 64
 
-// trouble is what one rank knows to have gone wrong. It is immutable, and replaced under proc.mu; world.troubled is set before the first
-// one, and is all that an operation looks at while there is none. README.md, "Failure", has the argument.
+// trouble is what one rank knows to have gone wrong. It is immutable, and replaced under proc.mu;
+// world.troubled is set before the first one, and is all that an operation looks at while there is
+// none. README.md, "Failure", has the argument.
 type trouble struct {
 	dead    error               // nothing goes on at this rank
 	lost    map[int]error       // by rank in the run, of those that are known not to live
@@ -349,7 +368,8 @@ type failures struct {
 	ranks []int // the lost members, as this rank learned of them: a prefix stays as it is
 }
 
-// disagreement is the end of a communicator's collectives: two ranks are in different ones where they should be in the same.
+// disagreement is the end of a communicator's collectives: two ranks are in different ones where
+// they should be in the same.
 type disagreement struct {
 	err    error
 	number uint64
@@ -376,8 +396,9 @@ type unexplained struct {
 type stale struct {
 	w *world // constant since begin, before which it is nil
 
-	looks sync.Mutex                   // held by a look, with its questions
-	waits map[*proc]map[waiting]uint64 // guarded by looks: what has waited at the last look: see waiting
+	looks sync.Mutex // held by a look, with its questions
+	// guarded by looks: what has waited at the last look: see waiting
+	waits map[*proc]map[waiting]uint64
 
 	mu    sync.Mutex
 	timer *time.Timer // guarded by mu; nil: no look is to come

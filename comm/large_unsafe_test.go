@@ -21,7 +21,8 @@ const (
 	largeSize = 2<<30 + 2*largePage // more than a signed 32-bit number holds
 )
 
-// largeBuffer returns memory of largeSize bytes that costs 128 MiB: it is one file many times, and another one at its end.
+// largeBuffer returns memory of largeSize bytes that costs 128 MiB: it is one file many times, and
+// another one at its end.
 func largeBuffer(t *testing.T) []byte {
 	t.Helper()
 	open := func() int {

@@ -116,7 +116,8 @@ func late(c *Comm, how string, cancel func(error)) error {
 	var all []*Comm
 	for _, name := range sorted(ways) {
 		switch {
-		case end.is == ErrRevoked && (name == "own agree" || name == "own shrink"): // which go on then
+		case end.is == ErrRevoked && (name == "own agree" || name == "own shrink"):
+			// which go on then
 			continue
 		case end.is != ErrAborted && name == "the context":
 			continue
@@ -169,7 +170,8 @@ func late(c *Comm, how string, cancel func(error)) error {
 			}
 		}
 	}
-	if ofItsOwn := func(name string) bool { return strings.HasPrefix(name, "own ") }; c.Rank() == 1 { // rank 2 sees how they end with the others
+	if ofItsOwn := func(name string) bool { return strings.HasPrefix(name, "own ") }; c.Rank() == 1 {
+		// rank 2 sees how they end with the others
 		time.Sleep(300 * time.Millisecond)
 		why := errors.New("my own end")
 		stop(why)
@@ -257,7 +259,9 @@ func TestEndsThatComeLate(t *testing.T) {
 		}
 		for way, run := range ways {
 			if how == "kill" || (how == "context" || how == "deadline") && way != "together" {
-				continue // a run that its context ends looks at all goroutines of the process, and so at those of the other rows
+				// a run that its context ends looks at all goroutines of the process, and so at
+				// those of the other rows
+				continue
 			}
 			row(how+", "+way, func(t *testing.T) {
 				ctx, cancel := context.WithCancelCause(t.Context())

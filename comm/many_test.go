@@ -14,7 +14,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// A rank costs the same however many there are, also in a run of one process that begins, meets once and ends. Processor time counts: the machine may be busy.
+// A rank costs the same however many there are, also in a run of one process that begins, meets
+// once and ends. Processor time counts: the machine may be busy.
 func TestManyRanksCostNoMoreEach(t *testing.T) {
 	if testing.Short() {
 		t.Skip("16384 ranks")

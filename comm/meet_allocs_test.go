@@ -7,7 +7,8 @@ package comm
 
 import "testing"
 
-// A blocking collective at the board allocates nothing. (Under the race detector pools lose what they have.)
+// A blocking collective at the board allocates nothing. (Under the race detector pools lose what
+// they have.)
 func TestBoardAllocates(t *testing.T) {
 	runBoard(t, 2, func(c *Comm) error {
 		in, out := []int{1}, []int{0}

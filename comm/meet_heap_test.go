@@ -62,7 +62,8 @@ func TestHeapCombinesInTheOrderOfMessages(t *testing.T) {
 	}
 }
 
-// One rank is far ahead of the others: what has no place waits for one, and nothing is lost or mixed up.
+// One rank is far ahead of the others: what has no place waits for one, and nothing is lost or
+// mixed up.
 func TestHeapWaitsForPlaces(t *testing.T) {
 	const many = 5*meet.Width + 3
 	for _, ranks := range []int{2, 3, 4} {
@@ -106,7 +107,8 @@ func TestHeapWaitsForPlaces(t *testing.T) {
 	}
 }
 
-// Blocking calls and requests of the same collectives, on several communicators, from several goroutines.
+// Blocking calls and requests of the same collectives, on several communicators, from several
+// goroutines.
 func TestHammerHeap(t *testing.T) {
 	for _, ranks := range []int{2, 3, 4} {
 		require.NoError(t, Run(t.Context(), Config{Ranks: ranks}, func(c *Comm) error {
@@ -198,7 +200,8 @@ func TestHeapOperatorThatPanics(t *testing.T) {
 	}
 }
 
-// What ends a communicator ends all that waits at where its ranks meet, in calls and with requests, with places and without.
+// What ends a communicator ends all that waits at where its ranks meet, in calls and with requests,
+// with places and without.
 func TestHeapEnds(t *testing.T) {
 	for how, x := range map[string]struct {
 		end  func(d *Comm) error
@@ -280,8 +283,9 @@ func TestStagesAreForgotten(t *testing.T) {
 	}))
 }
 
-// Ranks meet if they are several, and all in this process; or pairwise connected by memory that they share, if
-// there are not too many of them, the communicator has an index, and there is memory.
+// Ranks meet if they are several, and all in this process; or pairwise connected by memory that
+// they share, if there are not too many of them, the communicator has an index, and there is
+// memory.
 func TestWhoMeets(t *testing.T) {
 	w := &world{direct: true, size: 2}
 	at := func(w *world, n int, memory []byte, index int) bool {
@@ -322,8 +326,8 @@ func (s *sharing) Shared(int) ([]byte, error) {
 	return s.memory, nil
 }
 
-// A collective for which the memory of a rank cannot be had waits for the news of that rank: the run has ended, or
-// survives the loss.
+// A collective for which the memory of a rank cannot be had waits for the news of that rank: the
+// run has ended, or survives the loss.
 func TestMemoryOfALostRank(t *testing.T) {
 	for _, survive := range []bool{false, true} {
 		for _, request := range []bool{false, true} {

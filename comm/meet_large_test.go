@@ -17,10 +17,12 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// largeSizes are around what a place has room for, a piece, a window, and several windows, in elements of 8 bytes.
+// largeSizes are around what a place has room for, a piece, a window, and several windows, in
+// elements of 8 bytes.
 var largeSizes = []int{meet.DataMax/8 + 1, (16<<10)/8 + 1, (256 << 10) / 8, 2*(256<<10)/8 + 5}
 
-// sums of floats have the same bits as at the hub, and so as by messages, in place and not, of memory in one piece and in many.
+// sums of floats have the same bits as at the hub, and so as by messages, in place and not, of
+// memory in one piece and in many.
 func TestBoardLargeBits(t *testing.T) {
 	for _, ranks := range []int{2, 3, 7} {
 		for _, n := range largeSizes {
@@ -86,7 +88,8 @@ func TestBoardLargeOrder(t *testing.T) {
 	}
 }
 
-// The stage of a rank goes from one communicator to another, of other ranks, and to several goroutines: those that do not get it use messages.
+// The stage of a rank goes from one communicator to another, of other ranks, and to several
+// goroutines: those that do not get it use messages.
 func TestHammerBoardLarge(t *testing.T) {
 	seed := uint64(time.Now().UnixNano())
 	runBoard(t, 4, func(c *Comm) error {
@@ -159,7 +162,8 @@ func TestBoardLargeOperatorPanics(t *testing.T) {
 	})
 }
 
-// Who waits in a large reduction for a rank that ends the run is not left there, whether it waits for all to meet, or for what that rank combines.
+// Who waits in a large reduction for a rank that ends the run is not left there, whether it waits
+// for all to meet, or for what that rank combines.
 func TestBoardLargeAborted(t *testing.T) {
 	run := runners["apart, shm"]
 	if run == nil {

@@ -44,7 +44,8 @@ func either(request bool, call func() error, start func() *Request) error {
 	return call()
 }
 
-// round is one collective of a random program, the same for all ranks but for what they choose by mine.
+// round is one collective of a random program, the same for all ranks but for what they choose by
+// mine.
 func round(c *Comm, all, mine *rand.Rand, i int) error {
 	n, me := c.size, c.rank
 	m := 1 + all.IntN(4)
@@ -144,7 +145,8 @@ func rooted(c *Comm, i, kind int, request bool) (err error) {
 	return err
 }
 
-// Random programs of collectives, of which each rank makes some by requests, on several communicators.
+// Random programs of collectives, of which each rank makes some by requests, on several
+// communicators.
 func TestBoard(t *testing.T) {
 	rounds := 200
 	if testing.Short() {
@@ -176,7 +178,8 @@ func TestBoard(t *testing.T) {
 	}
 }
 
-// Several goroutines of a rank at one board: one is there at a time, the others make their collectives of messages.
+// Several goroutines of a rank at one board: one is there at a time, the others make their
+// collectives of messages.
 func TestBoardOfManyGoroutines(t *testing.T) {
 	const goroutines, rounds = 4, 50
 	runBoard(t, 3, func(c *Comm) error {
@@ -301,7 +304,8 @@ func TestBoardOfSplit(t *testing.T) {
 	})
 }
 
-// Who knows that a collective cannot be does not take part: with its part the others would be done, as if nothing were wrong.
+// Who knows that a collective cannot be does not take part: with its part the others would be done,
+// as if nothing were wrong.
 func TestWhoGivesUpShowsNothing(t *testing.T) {
 	runBoard(t, 3, func(c *Comm) error {
 		d, err := c.Dup()

@@ -16,7 +16,8 @@ import (
 	"weft/internal/fabric"
 )
 
-// onlyMessages makes runs that begin from now on do collectives by messages also in one process. For tests.
+// onlyMessages makes runs that begin from now on do collectives by messages also in one process.
+// For tests.
 var onlyMessages atomic.Bool
 
 // meets reports whether the ranks meet for a collective, by what all know alike.
@@ -41,7 +42,8 @@ func (c *Comm) meet(d *coll.Call) error {
 	return err
 }
 
-// instead is what becomes of a collective for which there is no place, or that a rank makes of messages. It takes a copy, as byMessages does.
+// instead is what becomes of a collective for which there is no place, or that a rank makes of
+// messages. It takes a copy, as byMessages does.
 func (c *Comm) instead(o meet.Outcome, d coll.Call) error {
 	if o == meet.Messages {
 		entered := c.proc.enter()
@@ -74,7 +76,8 @@ func (n *near) nudged(ctx uint64) {
 	}
 }
 
-// close returns when no goroutine uses the memory of the ranks any more, and none will. The run has ended.
+// close returns when no goroutine uses the memory of the ranks any more, and none will. The run has
+// ended.
 func (n *near) close() {
 	n.mu.Lock()
 	all := n.all
@@ -107,7 +110,8 @@ func (h *host) Nudge(r int) {
 
 func (h *host) Memory(r int) ([]byte, error) { return h.proc.ep.Shared((*Comm)(h).worldRank(r)) }
 
-// Lost waits for the news: a rank whose memory cannot be mapped gets no messages either, so it is lost, or the run has ended.
+// Lost waits for the news: a rank whose memory cannot be mapped gets no messages either, so it is
+// lost, or the run has ended.
 func (h *host) Lost(r int, err error) error {
 	to := (*Comm)(h).worldRank(r)
 	news, complete := NewRequest()
@@ -134,7 +138,8 @@ func (h *host) Panicked(r int, text []byte) error {
 	return &operatorError{at: fmt.Sprintf(", at rank %d", r), panic: &PanicError{Value: string(value), Stack: stack}}
 }
 
-// meetCall is a request for a collective where ranks meet, which keeps its communicator alive. It cannot be withdrawn.
+// meetCall is a request for a collective where ranks meet, which keeps its communicator alive. It
+// cannot be withdrawn.
 type meetCall struct {
 	Request
 	c    *Comm

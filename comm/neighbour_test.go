@@ -461,7 +461,8 @@ func TestNothingToCompare(t *testing.T) {
 	require.Empty(t, ep.take())
 }
 
-// What goes wrong after a transfer is known here, and before the fabric expects it, ends it all the same: if it concerns it.
+// What goes wrong after a transfer is known here, and before the fabric expects it, ends it all the
+// same: if it concerns it.
 func TestTroubleWhileAReceiveBegins(t *testing.T) {
 	buf := func() Buffer { return Of(make([]int64, 100)) }
 	sender, its := amongNeighbours(t, 1, Config{Survive: true})
@@ -533,8 +534,8 @@ func TestWishForWhatWasTakenBack(t *testing.T) {
 	require.ErrorContains(t, p.trouble.Load().lostRank(1), "it asks for the message 1, which was not announced to it")
 }
 
-// Ranks that disagree end the collectives of their communicator at this rank, those that have begun and those of which
-// something is here, and nothing else.
+// Ranks that disagree end the collectives of their communicator at this rank, those that have begun
+// and those of which something is here, and nothing else.
 func TestDisagreementEndsCollectivesOnly(t *testing.T) {
 	const other = 1 << 33
 	all := []int{0, 1, 2}

@@ -11,16 +11,16 @@ import (
 	"weft/comm/internal/mem"
 )
 
-// Op combines values in reductions. Sum, Min, Max and Prod know the number kinds; OpFunc makes others. The zero Op
-// is refused with ErrType.
+// Op combines values in reductions. Sum, Min, Max and Prod know the number kinds; OpFunc makes
+// others. The zero Op is refused with ErrType.
 type Op struct{ impl *coll.Operator }
 
-// ErrOperator: an operator of the program panicked, at this rank or another one; the error also wraps a *PanicError with the value and the stack. The operation is lost, and mostly
-// the run.
+// ErrOperator: an operator of the program panicked, at this rank or another one; the error also
+// wraps a *PanicError with the value and the stack. The operation is lost, and mostly the run.
 var ErrOperator = coll.ErrOperator
 
-// The operators of this package. They are commutative. Min and Max of floats are NaN if either value is. Complex
-// numbers have Sum and Prod only; bools and opaque types have none.
+// The operators of this package. They are commutative. Min and Max of floats are NaN if either
+// value is. Complex numbers have Sum and Prod only; bools and opaque types have none.
 var (
 	Sum  = Op{coll.Sum}
 	Min  = Op{coll.Min}
@@ -28,11 +28,11 @@ var (
 	Prod = Op{coll.Prod}
 )
 
-// OpFunc makes an operator of a function over elements of type T, which must be associative. The function sets
-// inout[i] to in[i] combined with inout[i], where in is the operand of the lower ranks. If commute is
-// false, values are combined in the order of the ranks. The function may be called on any goroutine, also on
-// several at once, and must return: it must not block, nor leave its goroutine (runtime.Goexit), which may be one that
-// brings messages.
+// OpFunc makes an operator of a function over elements of type T, which must be associative. The
+// function sets inout[i] to in[i] combined with inout[i], where in is the operand of the lower
+// ranks. If commute is false, values are combined in the order of the ranks. The function may be
+// called on any goroutine, also on several at once, and must return: it must not block, nor leave
+// its goroutine (runtime.Goexit), which may be one that brings messages.
 func OpFunc[T any](commute bool, f func(in, inout []T)) Op {
 	t := mem.ElementOf[T]()
 	if f == nil {
@@ -45,7 +45,8 @@ func OpFunc[T any](commute bool, f func(in, inout []T)) Op {
 	})}
 }
 
-// panicked makes an error of what an operator panics with: it may run on any goroutine, also on one of a fabric.
+// panicked makes an error of what an operator panics with: it may run on any goroutine, also on one
+// of a fabric.
 func panicked(err *error) {
 	if v := recover(); v != nil {
 		*err = &operatorError{panic: &PanicError{Value: v, Stack: debug.Stack()}}
@@ -58,8 +59,9 @@ func (o Op) String() string { return o.impl.String() }
 // Commutes reports whether the operator may be applied in any order of the ranks.
 func (o Op) Commutes() bool { return o.impl.Commutes() }
 
-// Apply sets inout to in combined with inout, element by element. The buffers must be contiguous, of one element type and
-// length; otherwise, or if the operator does not know the type, it returns ErrBuffer or ErrType and changes nothing.
+// Apply sets inout to in combined with inout, element by element. The buffers must be contiguous,
+// of one element type and length; otherwise, or if the operator does not know the type, it returns
+// ErrBuffer or ErrType and changes nothing.
 func (o Op) Apply(in, inout Buffer) error {
 	for _, b := range []Buffer{in, inout} {
 		if err := b.Err(); err != nil {

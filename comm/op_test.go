@@ -65,7 +65,8 @@ func TestOpErrors(t *testing.T) {
 	require.NoError(t, Sum.Apply(Buffer{}, Buffer{}))
 }
 
-// A user operator that cannot be applied is refused before anything is sent, by one rank as by many.
+// A user operator that cannot be applied is refused before anything is sent, by one rank as by
+// many.
 func TestUserOperatorsAreCheckedFirst(t *testing.T) {
 	for name, op := range map[string]Op{
 		"another type": OpFunc(true, func(in, inout []float32) { t.Error("applied") }),
@@ -122,7 +123,8 @@ func TestInfo(t *testing.T) {
 	require.Panics(t, func() { NewInfo(odd...) })
 }
 
-// An operator's panic is the error of the reduction, with value and stack, in each way to run ranks, for small and large operands, whether the caller waits or not.
+// An operator's panic is the error of the reduction, with value and stack, in each way to run
+// ranks, for small and large operands, whether the caller waits or not.
 func TestOperatorPanics(t *testing.T) {
 	boom := OpFunc(false, func(_, _ []int) { panic(errTest) })
 	reductions := map[string]func(c *Comm, in, out Buffer) error{
@@ -139,7 +141,8 @@ func TestOperatorPanics(t *testing.T) {
 					if err := reduce(c, Of(make([]int, n)), Of(make([]int, n))); err != nil {
 						return err
 					}
-					return c.Barrier() // ends with the run, or because the operator has not run here
+					// ends with the run, or because the operator has not run here
+					return c.Barrier()
 				})
 				what := fmt.Sprintf("%s, %s of %d", how, name, n)
 				var p *PanicError

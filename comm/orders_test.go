@@ -93,7 +93,8 @@ func allOrders(c, fence []*Comm) error {
 	return nil
 }
 
-// wants is the rule, as the standard says it: a receive takes a message of its source and tag, or of any.
+// wants is the rule, as the standard says it: a receive takes a message of its source and tag, or
+// of any.
 func wants(r, m match.Key) bool {
 	return r.Ctx == m.Ctx && (r.Src == match.Wild || r.Src == m.Src) && (r.Tag == match.Wild || r.Tag == m.Tag)
 }

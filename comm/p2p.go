@@ -13,8 +13,8 @@ import (
 	"weft/internal/fabric"
 )
 
-// Send sends buf to rank dst. It returns when the memory may be used again: at once if the message is small or its
-// receive is posted, otherwise when it is received.
+// Send sends buf to rank dst. It returns when the memory may be used again: at once if the message
+// is small or its receive is posted, otherwise when it is received.
 //
 // Errors: ErrType, ErrBuffer, ErrRank, ErrTag (nothing was sent), ErrAborted.
 func (c *Comm) Send(buf Buffer, dst, tag int) error { return c.send("send", buf.b, dst, tag, false) }
@@ -22,7 +22,8 @@ func (c *Comm) Send(buf Buffer, dst, tag int) error { return c.send("send", buf.
 // Ssend is Send that returns only when the message has been received.
 func (c *Comm) Ssend(buf Buffer, dst, tag int) error { return c.send("ssend", buf.b, dst, tag, true) }
 
-// Isend starts a send. The memory must not be changed until the request is complete. Errors come by the request.
+// Isend starts a send. The memory must not be changed until the request is complete. Errors come by
+// the request.
 func (c *Comm) Isend(buf Buffer, dst, tag int) *Request {
 	return c.isend("isend", buf.b, dst, tag, false)
 }
@@ -32,8 +33,8 @@ func (c *Comm) Issend(buf Buffer, dst, tag int) *Request {
 	return c.isend("issend", buf.b, dst, tag, true)
 }
 
-// fill sets what a buffer and its sender say of a message. (Field by field: a struct made elsewhere and
-// copied costs as much as the rest of this.)
+// fill sets what a buffer and its sender say of a message. (Field by field: a struct made elsewhere
+// and copied costs as much as the rest of this.)
 func fill(h *wire.Header, c *Comm, buf *mem.Buffer, tag int) {
 	h.Src, h.Tag = int32(c.rank), int32(tag)
 	if t, n := buf.Payload(); t != nil {
@@ -81,7 +82,8 @@ func (c *Comm) send(name string, buf mem.Buffer, dst, tag int, synchronous bool)
 	return err
 }
 
-// alive returns an error if the run or the receiver has ended, and with it perhaps the message that was just sent.
+// alive returns an error if the run or the receiver has ended, and with it perhaps the message that
+// was just sent.
 func (c *Comm) alive(name string, dst, tag int) error {
 	if c.world.troubled.Load() {
 		if err := c.trouble(dst, false); err != nil {
@@ -116,8 +118,9 @@ func (c *Comm) isend(name string, buf mem.Buffer, dst, tag int, synchronous bool
 	return &op.Request
 }
 
-// transmit sends a message. Every message passes here. The payload is in data or, if from is not nil, in its buffer. It
-// returns true if the message is received already; from is then the caller's to end, as on error.
+// transmit sends a message. Every message passes here. The payload is in data or, if from is not
+// nil, in its buffer. It returns true if the message is received already; from is then the caller's
+// to end, as on error.
 func (c *Comm) transmit(name string, h *wire.Header, data []byte, from *sendOp, dst int) (bool, error) {
 	if n := c.counter; n != nil {
 		n.Send(dst, h.Length)
@@ -139,11 +142,11 @@ func (c *Comm) transmit(name string, h *wire.Header, data []byte, from *sendOp, 
 	return false, nil
 }
 
-// Recv receives a message from rank src, or AnySource, with tag, or AnyTag, into buf. Messages of one sender that
-// match the same receives are received in the order in which they were sent.
+// Recv receives a message from rank src, or AnySource, with tag, or AnyTag, into buf. Messages of
+// one sender that match the same receives are received in the order in which they were sent.
 //
-// Errors: ErrTruncated and ErrType with the status filled (the message is consumed), ErrBuffer, ErrRank, ErrTag,
-// ErrAborted.
+// Errors: ErrTruncated and ErrType with the status filled (the message is consumed), ErrBuffer,
+// ErrRank, ErrTag, ErrAborted.
 func (c *Comm) Recv(buf Buffer, src, tag int) (Status, error) {
 	if !c.plain(&buf.b, src, tag) {
 		if err := c.check("recv", &buf.b, src, tag, true); err != nil {
@@ -159,7 +162,8 @@ func (c *Comm) Recv(buf Buffer, src, tag int) (Status, error) {
 	return c.proc.recv(c, &buf.b, src, tag)
 }
 
-// wait ends a blocking call: at once if post has ended it, or when another goroutine ends the operation.
+// wait ends a blocking call: at once if post has ended it, or when another goroutine ends the
+// operation.
 func (op *reusedRecv) wait(ended bool) (Status, error) {
 	if !ended {
 		op.c.proc.await(op.self.Ch)
@@ -173,7 +177,8 @@ func (op *reusedRecv) wait(ended bool) (Status, error) {
 // nullStatus is what a receive from ProcNull finds.
 var nullStatus = Status{Source: ProcNull, Tag: AnyTag}
 
-// Irecv starts a receive. The memory belongs to the operation until the request is complete. Errors come by the request.
+// Irecv starts a receive. The memory belongs to the operation until the request is complete. Errors
+// come by the request.
 func (c *Comm) Irecv(buf Buffer, src, tag int) *Request {
 	if !c.plain(&buf.b, src, tag) {
 		if err := c.check("irecv", &buf.b, src, tag, true); err != nil {
@@ -195,8 +200,9 @@ func (c *Comm) Irecv(buf Buffer, src, tag int) *Request {
 	return &op.Request
 }
 
-// Sendrecv sends one message and receives another, in whatever order they can go, so that ranks that exchange data
-// cannot block each other. The buffers must not overlap. The status is the receive's.
+// Sendrecv sends one message and receives another, in whatever order they can go, so that ranks
+// that exchange data cannot block each other. The buffers must not overlap. The status is the
+// receive's.
 func (c *Comm) Sendrecv(send Buffer, dst, sendTag int, recv Buffer, src, recvTag int) (Status, error) {
 	if err := c.check("sendrecv", &send.b, dst, sendTag, false); err != nil {
 		return Status{}, err
@@ -223,8 +229,8 @@ func (c *Comm) Sendrecv(send Buffer, dst, sendTag int, recv Buffer, src, recvTag
 	return st, err
 }
 
-// Probe waits until a message from src with tag (or wildcards) could be received, and returns its status. It does not
-// receive it: where several goroutines receive, another one may come first.
+// Probe waits until a message from src with tag (or wildcards) could be received, and returns its
+// status. It does not receive it: where several goroutines receive, another one may come first.
 func (c *Comm) Probe(src, tag int) (Status, error) {
 	if err := c.check("probe", &mem.Buffer{}, src, tag, true); err != nil {
 		return Status{}, err
@@ -264,13 +270,15 @@ func (s *seeker) init(p *proc, size int) {
 	s.op.call = callRecv
 }
 
-// seek receives a message if it is one that comes soon and is found here. If not, the caller posts its receive, and may look already.
+// seek receives a message if it is one that comes soon and is found here. If not, the caller posts
+// its receive, and may look already.
 func (s *seeker) seek(c *Comm, buf *mem.Buffer, src, tag int) sought {
 	p := s.p
 	if src < 0 || tag < 0 || !s.near[c.worldRank(src)] || p.ev != nil || !p.engine.Take() {
 		return sought{}
 	}
-	// Behind Take: what another goroutine has delivered before is in the matcher, and what comes from src from now on is seen here first.
+	// Behind Take: what another goroutine has delivered before is in the matcher, and what comes
+	// from src from now on is seen here first.
 	p.mu.Lock()
 	free := p.m.Idle() && p.trouble.Load() == nil
 	p.mu.Unlock()
@@ -314,7 +322,8 @@ func (s *sought) await(p *proc, ch <-chan struct{}) {
 	<-ch
 }
 
-// pick takes the message that is looked for, if f, which is of a near rank, is that. The caller polls.
+// pick takes the message that is looked for, if f, which is of a near rank, is that. The caller
+// polls.
 func (s *seeker) pick(src int, f *fabric.Frame) bool {
 	if s.torn || f.Head[0] != s.ctx || f.Head[1] != s.from {
 		return false
@@ -333,8 +342,8 @@ func (s *seeker) pick(src int, f *fabric.Frame) bool {
 	return true
 }
 
-// Iprobe reports whether a message from src with tag (or wildcards) could be received now, and its status. If not, the
-// call makes progress, as Request.Test does, and looks once more.
+// Iprobe reports whether a message from src with tag (or wildcards) could be received now, and its
+// status. If not, the call makes progress, as Request.Test does, and looks once more.
 func (c *Comm) Iprobe(src, tag int) (bool, Status, error) {
 	if err := c.check("iprobe", &mem.Buffer{}, src, tag, true); err != nil {
 		return false, Status{}, err

@@ -31,7 +31,8 @@ func newProc(w *world, ep fabric.Endpoint, ranks int) *proc {
 	return p
 }
 
-// enter says that the caller is about to wait for messages, and reports whether it is now the one who looks for them.
+// enter says that the caller is about to wait for messages, and reports whether it is now the one
+// who looks for them.
 func (p *proc) enter() bool { return p.engine.Enter() }
 
 // leave ends that, if it has not ended.
@@ -80,8 +81,9 @@ var (
 	messages = sync.Pool{New: func() any { return new(message) }}
 )
 
-// done ends a receive, whose result is in st and err. The caller has taken it out of the matcher, and with that the right,
-// and the duty, to end it. It does not touch op after whoever waits can know.
+// done ends a receive, whose result is in st and err. The caller has taken it out of the matcher,
+// and with that the right, and the duty, to end it. It does not touch op after whoever waits can
+// know.
 func (op *recvOp) done() {
 	switch op.waiter {
 	case blockedCall:
@@ -129,8 +131,8 @@ func newReusedRecv() *reusedRecv { return &reusedRecv{self: node{Ch: make(chan s
 // newRecv returns a pooled operation.
 func newRecv() *reusedRecv { return recvOps.Get().(*reusedRecv) }
 
-// release returns a done operation that nobody else knows to its pool, or makes it its rank's own again. init
-// overwrites what is left in it.
+// release returns a done operation that nobody else knows to its pool, or makes it its rank's own
+// again. init overwrites what is left in it.
 func (op *reusedRecv) release() {
 	if op.owned {
 		op.freed.Store(op.taken)
@@ -164,10 +166,10 @@ func (op *sendOp) fail(err error) error {
 	return &Error{Op: op.op, Rank: op.c.rank, Peer: op.dst, Tag: op.tag, Err: err}
 }
 
-// arrive takes a message, on the sender's goroutine if that is in this process. The payload is in data or, if from is not
-// nil, in the sender's own memory. It returns true if the message is received and the sender's memory is free:
-// then from is the caller's to end. Otherwise, if the message is eager, the memory is free too; if it
-// is not, from ends when it is received.
+// arrive takes a message, on the sender's goroutine if that is in this process. The payload is in
+// data or, if from is not nil, in the sender's own memory. It returns true if the message is
+// received and the sender's memory is free: then from is the caller's to end. Otherwise, if the
+// message is eager, the memory is free too; if it is not, from ends when it is received.
 func (p *proc) arrive(h *wire.Header, data []byte, from *sendOp) bool {
 	key := h.Key()
 	p.mu.Lock()
@@ -191,8 +193,8 @@ func (p *proc) arrive(h *wire.Header, data []byte, from *sendOp) bool {
 	}
 	var blk *mem.Block
 	if h.Proto == wire.Eager && h.Length > smallLen {
-		// The copy is made outside the lock, so look again afterwards. The order of messages from one
-		// goroutine is kept all the same: its next message comes after this call.
+		// The copy is made outside the lock, so look again afterwards. The order of messages from
+		// one goroutine is kept all the same: its next message comes after this call.
 		p.mu.Unlock()
 		blk = mem.NewBlock(int(h.Length))
 		copyEager(blk.B, data, from)
@@ -254,8 +256,9 @@ func refuse(h *wire.Header, from *sendOp, err error) {
 	}
 }
 
-// post starts a receive. If a message is here, or the rank is dead, it returns true; the operation has then its result, was
-// not queued and is the caller's to end. Otherwise the operation is queued, or its payload is under way.
+// post starts a receive. If a message is here, or the rank is dead, it returns true; the operation
+// has then its result, was not queued and is the caller's to end. Otherwise the operation is
+// queued, or its payload is under way.
 func (p *proc) post(op *recvOp) bool {
 	p.mu.Lock()
 	if t := p.trouble.Load(); t != nil {
@@ -273,8 +276,8 @@ func (p *proc) post(op *recvOp) bool {
 	return p.consume(op, a)
 }
 
-// recv is post and wait for a blocking receive. It is on its own because each call less on the stack of a goroutine that parks
-// is a mispredicted return less when it goes on.
+// recv is post and wait for a blocking receive. It is on its own because each call less on the
+// stack of a goroutine that parks is a mispredicted return less when it goes on.
 func (p *proc) recv(c *Comm, buf *mem.Buffer, src, tag int) (Status, error) {
 	var s sought
 	if p.seeker.near != nil && !p.probe.Taken() {
@@ -309,8 +312,8 @@ func (p *proc) recv(c *Comm, buf *mem.Buffer, src, tag int) (Status, error) {
 	return st, err
 }
 
-// consume ends a receive or probe that has found a message. The caller holds mu; consume releases it. It returns false if the
-// payload is still to come, so that op ends by itself.
+// consume ends a receive or probe that has found a message. The caller holds mu; consume releases
+// it. It returns false if the payload is still to come, so that op ends by itself.
 func (p *proc) consume(op *recvOp, a *match.Arrival) bool {
 	msg := messageOf(a)
 	if op.entry.IsScan {
@@ -343,9 +346,9 @@ func (p *proc) consume(op *recvOp, a *match.Arrival) bool {
 	return ended
 }
 
-// transfer moves a matched message into the receive's memory, outside all locks, on the goroutine that came second, and
-// sets the receive's result. side says which of the two callers is blocked. A large copy may be left to be shared, as a
-// job of the side that is blocked; see mem.Cocopy.
+// transfer moves a matched message into the receive's memory, outside all locks, on the goroutine
+// that came second, and sets the receive's result. side says which of the two callers is blocked. A
+// large copy may be left to be shared, as a job of the side that is blocked; see mem.Cocopy.
 func (op *recvOp) transfer(h *wire.Header, data []byte, from *sendOp, side blockedSide) {
 	op.st.Source, op.st.Tag, op.st.Bytes = int(h.Src), int(h.Tag), int(h.Length)
 	op.st.Cancelled = false
@@ -379,7 +382,8 @@ func (op *recvOp) transfer(h *wire.Header, data []byte, from *sendOp, side block
 	}
 }
 
-// share leaves a large copy to be made when the side that is blocked is woken, if one is, and returns its size.
+// share leaves a large copy to be made when the side that is blocked is woken, if one is, and
+// returns its size.
 func (op *recvOp) share(from *sendOp, side blockedSide) int {
 	dst, src, ok := mem.Shareable(&op.buf, &from.buf)
 	switch {
@@ -431,8 +435,9 @@ func (op *recvOp) cancel() bool {
 	return ok
 }
 
-// kill ends everything that is queued at this rank with err, and whatever comes later. It returns false if that was so before. What waits where ranks meet is the caller's to end, as
-// behind change.
+// kill ends everything that is queued at this rank with err, and whatever comes later. It returns
+// false if that was so before. What waits where ranks meet is the caller's to end, as behind
+// change.
 func (p *proc) kill(err error) bool {
 	p.world.troubled.Store(true)
 	p.mu.Lock()

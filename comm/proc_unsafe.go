@@ -25,4 +25,5 @@ func messageOf(a *match.Arrival) *message {
 // reused returns what a receive of ours has besides.
 func (op *recvOp) reused() *reusedRecv { return (*reusedRecv)(unsafe.Pointer(op)) }
 
-const _ = -unsafe.Offsetof(reusedRecv{}.recvOp) // fails to compile if a reusedRecv does not begin with its recvOp
+// fails to compile if a reusedRecv does not begin with its recvOp
+const _ = -unsafe.Offsetof(reusedRecv{}.recvOp)

@@ -104,7 +104,8 @@ func resilientRole() error {
 	})
 }
 
-// meetingRole is resilient work that mostly sends no frames. The victim dies some time after it has begun.
+// meetingRole is resilient work that mostly sends no frames. The victim dies some time after it has
+// begun.
 func meetingRole() error {
 	victim, micros, _ := strings.Cut(os.Getenv(killVariable), ":")
 	n, err := strconv.Atoi(micros)
@@ -279,7 +280,8 @@ func TestDoubtOfProcesses(t *testing.T) {
 	require.Regexp(t, `that may act: goroutine \d+ \[sleep\] weft/comm\.doubtRole\S* at \S*process_test\.go`, errOut)
 }
 
-// boardsRole is a deadlock of three ranks, two of which sleep at boards, one in a large reduction, and one has returned.
+// boardsRole is a deadlock of three ranks, two of which sleep at boards, one in a large reduction,
+// and one has returned.
 func boardsRole() error {
 	stallPeriod = often
 	return Main(context.Background(), Config{}, func(c *Comm) error {

@@ -20,7 +20,8 @@ import (
 	"weft/internal/fabric/tcp"
 )
 
-// heldRunners are runners whose fabrics have no goroutine of their own that reads what comes, until hold is closed.
+// heldRunners are runners whose fabrics have no goroutine of their own that reads what comes, until
+// hold is closed.
 func heldRunners(t *testing.T) map[string]func(cfg Config, hold chan struct{}, body func(c *Comm) error) error {
 	all := map[string]func(cfg Config, hold chan struct{}, body func(c *Comm) error) error{}
 	for _, how := range []string{"together", "apart"} {
@@ -71,8 +72,8 @@ func heldRunners(t *testing.T) map[string]func(cfg Config, hold chan struct{}, b
 	return all
 }
 
-// Calls that do not wait make progress by themselves: a loop around any of them ends, whatever the fabric, though nobody
-// else reads what comes.
+// Calls that do not wait make progress by themselves: a loop around any of them ends, whatever the
+// fabric, though nobody else reads what comes.
 func TestCallsThatDoNotWaitMakeProgress(t *testing.T) {
 	const n = 3
 	loop := func(what string, done func() (bool, error)) error {
@@ -147,7 +148,8 @@ func TestCallsThatDoNotWaitMakeProgress(t *testing.T) {
 			if err := c.Send(Of([]int{k}), right, 6); err != nil {
 				return 0, err
 			}
-			// It is tied to no rank, so that of this test, with several in a process, may look elsewhere.
+			// It is tied to no rank, so that of this test, with several in a process, may look
+			// elsewhere.
 			err := loop("Test", func() (bool, error) { c.Iprobe(left, 7); ok, _, err := own.Test(); return ok, err })
 			return in[0], err
 		},
@@ -198,7 +200,8 @@ func TestLoopAroundTestStarvesNobody(t *testing.T) {
 				for ; !ran.Load(); tries++ {
 					_ = poll()
 				}
-				// Go's runtime would take the processor away after ten milliseconds, which are a million tries.
+				// Go's runtime would take the processor away after ten milliseconds, which are a
+				// million tries.
 				return expect("more than 10000 tries", false, tries > 10000)
 			}))
 		})
@@ -218,7 +221,8 @@ func TestPace(t *testing.T) {
 		{boot.Near{Ranks: 2, Processors: 3}, false, true},
 		{boot.Near{Ranks: 2, Processors: 4}, false, false},
 		{boot.Near{Ranks: 3, Processors: 2}, true, true},
-		{boot.Near{}, 4 > runtime.NumCPU(), 8 > runtime.NumCPU()}, // no launcher: all ranks, and this machine
+		// no launcher: all ranks, and this machine
+		{boot.Near{}, 4 > runtime.NumCPU(), 8 > runtime.NumCPU()},
 	} {
 		w.cfg.near = row.near
 		pace := w.pace(2)

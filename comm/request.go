@@ -25,7 +25,8 @@ type Status struct {
 	Cancelled bool
 }
 
-// Count returns the number of whole elements of elemSize bytes, or Undefined if the message is not a whole number of them.
+// Count returns the number of whole elements of elemSize bytes, or Undefined if the message is not
+// a whole number of them.
 func (s Status) Count(elemSize int) int {
 	if elemSize <= 0 || s.Bytes%elemSize != 0 {
 		return Undefined
@@ -33,16 +34,17 @@ func (s Status) Count(elemSize int) int {
 	return s.Bytes / elemSize
 }
 
-// Request is an asynchronous operation under way. It is completed exactly once, by whoever makes the last
-// step: a sender's goroutine completes the receive that it matches, and so on. Any goroutine may
-// call any method at any time.
+// Request is an asynchronous operation under way. It is completed exactly once, by whoever makes
+// the last step: a sender's goroutine completes the receive that it matches, and so on. Any
+// goroutine may call any method at any time.
 //
 // Callbacks of OnDone run on the goroutine that completes the request or, when that goroutine is
 // itself deep in callbacks, a little later on a goroutine that is running callbacks at the time; on
 // the caller's goroutine if the request is already complete (with the same exception). They must
 // not block; they may start operations, complete requests and register callbacks.
 type Request struct {
-	// st and err are written before the list ends, by the goroutine that completes, and constant from then on.
+	// st and err are written before the list ends, by the goroutine that completes, and constant
+	// from then on.
 	list callback.List
 	st   Status
 	err  error
@@ -66,8 +68,8 @@ type parked struct {
 	count *waits.Counter
 }
 
-// NewRequest returns a request of the caller's own and the function that completes it. Calls of complete
-// after the first do nothing. It is not tied to a run: an abort does not complete it.
+// NewRequest returns a request of the caller's own and the function that completes it. Calls of
+// complete after the first do nothing. It is not tied to a run: an abort does not complete it.
 func NewRequest() (r *Request, complete func(error)) {
 	r = &Request{calls: anyCalls, engine: anyEngine.Load()}
 	return r, func(err error) { r.complete(Status{}, err) }
@@ -76,13 +78,14 @@ func NewRequest() (r *Request, complete func(error)) {
 // anyCalls is for requests that are tied to no rank.
 var anyCalls = callback.NewSet(processors.Count())
 
-// anyEngine is for requests that are tied to no rank: where frames come to the rank that began last. That is a hint; such
-// a request is completed all the same.
+// anyEngine is for requests that are tied to no rank: where frames come to the rank that began
+// last. That is a hint; such a request is completed all the same.
 var anyEngine atomic.Pointer[progress.Engine]
 
 func init() { anyEngine.Store(progress.New(nil, progress.Config{Ranks: 1})) }
 
-// over is the request of everything that was over at once, with nothing to tell. A complete request does not change.
+// over is the request of everything that was over at once, with nothing to tell. A complete request
+// does not change.
 var over = Request{calls: anyCalls}
 
 func init() { over.list.End() }
@@ -97,7 +100,8 @@ func doneRequest(st Status, err error) *Request {
 	return r
 }
 
-// complete ends the request with a result. It returns false, and does nothing, if the request was complete already.
+// complete ends the request with a result. It returns false, and does nothing, if the request was
+// complete already.
 func (r *Request) complete(st Status, err error) bool {
 	list, ok := r.list.Take()
 	if !ok {
@@ -113,7 +117,8 @@ func (r *Request) complete(st Status, err error) bool {
 	return true
 }
 
-// settle is complete for the one who alone has the right to end the request, and has written its result.
+// settle is complete for the one who alone has the right to end the request, and has written its
+// result.
 func (r *Request) settle() {
 	calls, err := r.calls, r.err
 	if r.ev != nil {
@@ -142,9 +147,10 @@ func (r *Request) Status() Status {
 	return r.st
 }
 
-// Test reports whether the request is complete, and its result if so. If it is not, the call makes progress: it delivers
-// what has come from other processes, so that a loop around Test gets on, and lets others have the processor now and
-// then. So it may complete other requests of the rank, and run their callbacks.
+// Test reports whether the request is complete, and its result if so. If it is not, the call makes
+// progress: it delivers what has come from other processes, so that a loop around Test gets on, and
+// lets others have the processor now and then. So it may complete other requests of the rank, and
+// run their callbacks.
 func (r *Request) Test() (bool, Status, error) {
 	if !r.Done() {
 		return false, Status{}, nil
@@ -161,8 +167,9 @@ func (r *Request) Peek() (bool, Status, error) {
 	return true, r.st, r.err
 }
 
-// OnDone has f called exactly once, with the request's error, when the request is complete; at once if it is.
-// It may be called any number of times; callbacks run in the order of registration. See Request for where they run.
+// OnDone has f called exactly once, with the request's error, when the request is complete; at once
+// if it is. It may be called any number of times; callbacks run in the order of registration. See
+// Request for where they run.
 func (r *Request) OnDone(f func(error)) {
 	n := &node{Func: f}
 	if !r.list.Push(n) {
@@ -171,12 +178,14 @@ func (r *Request) OnDone(f func(error)) {
 	}
 }
 
-// Cancel withdraws a receive that no message has matched yet. It returns true if it did; the request then
-// completes with ErrCancelled and Status.Cancelled. Other operations cannot be cancelled.
+// Cancel withdraws a receive that no message has matched yet. It returns true if it did; the
+// request then completes with ErrCancelled and Status.Cancelled. Other operations cannot be
+// cancelled.
 func (r *Request) Cancel() bool { return r.owner != nil && r.owner.cancel() }
 
-// Wait waits until the request is complete and returns its result. If ctx ends first, Wait returns an error that
-// wraps the context's cause; the operation itself goes on. A nil ctx waits for the request only.
+// Wait waits until the request is complete and returns its result. If ctx ends first, Wait returns
+// an error that wraps the context's cause; the operation itself goes on. A nil ctx waits for the
+// request only.
 func (r *Request) Wait(ctx context.Context) (Status, error) {
 	if r.done() {
 		return r.st, r.err
@@ -233,7 +242,8 @@ func waitError(ctx context.Context) error {
 // anyWaits counts those who wait for one of several requests, which is rare.
 var anyWaits = waits.NewCounter()
 
-// counted counts a wait that ctx may end, and returns what to call Wake of. What has a deadline is timed: it ends.
+// counted counts a wait that ctx may end, and returns what to call Wake of. What has a deadline is
+// timed: it ends.
 func counted(ctx context.Context, count *waits.Counter) *waits.Counter {
 	if _, ok := ctx.Deadline(); ok {
 		count = waits.Timed()
@@ -242,8 +252,9 @@ func counted(ctx context.Context, count *waits.Counter) *waits.Counter {
 	return count
 }
 
-// WaitAll waits until all requests are complete and returns the error of the first, in the order of the arguments,
-// that has one. Nil requests are skipped. If ctx ends, WaitAll returns early with its cause.
+// WaitAll waits until all requests are complete and returns the error of the first, in the order of
+// the arguments, that has one. Nil requests are skipped. If ctx ends, WaitAll returns early with
+// its cause.
 func WaitAll(ctx context.Context, reqs ...*Request) error {
 	var first error
 	for _, r := range reqs {
@@ -263,8 +274,9 @@ func WaitAll(ctx context.Context, reqs ...*Request) error {
 	return first
 }
 
-// WaitAny waits until one of the requests is complete and returns its index and result. Nil requests are skipped; if
-// all are nil, it returns Undefined at once. If ctx ends first, it returns Undefined and the context's cause.
+// WaitAny waits until one of the requests is complete and returns its index and result. Nil
+// requests are skipped; if all are nil, it returns Undefined at once. If ctx ends first, it returns
+// Undefined and the context's cause.
 func WaitAny(ctx context.Context, reqs ...*Request) (int, Status, error) {
 	live := false
 	for i, r := range reqs {

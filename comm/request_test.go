@@ -80,8 +80,9 @@ func TestWaitAllAndAny(t *testing.T) {
 	require.True(t, a.Done())
 }
 
-// Whatever the order in which requests end, and however many have ended before the wait: each has its own status and
-// error, WaitAny finds one that has ended, and WaitAll waits for all and has the first error in the order of the arguments.
+// Whatever the order in which requests end, and however many have ended before the wait: each has
+// its own status and error, WaitAny finds one that has ended, and WaitAll waits for all and has the
+// first error in the order of the arguments.
 func TestWaitOrders(t *testing.T) {
 	const n = 3
 	type result struct {
@@ -184,7 +185,8 @@ func waitersOf(r *Request) *node {
 	return list
 }
 
-// waitedFor reports whether a goroutine that waits for any of several requests has said so to this one.
+// waitedFor reports whether a goroutine that waits for any of several requests has said so to this
+// one.
 func waitedFor(r *Request) bool {
 	for n := waitersOf(r); n != nil; n = n.Next {
 		if n.Func == nil {

@@ -38,20 +38,23 @@ import (
 type Config struct {
 	// Ranks is the number of ranks, at most 1048576. 0: the environment's WEFT_RANKS, or 1.
 	Ranks int
-	// EagerLimit is the payload in bytes up to which a message that no receive waits for is copied, so that its
-	// sender can go on. 0: what the fabric advises. Negative: never.
+	// EagerLimit is the payload in bytes up to which a message that no receive waits for is copied,
+	// so that its sender can go on. 0: what the fabric advises. Negative: never.
 	EagerLimit int
-	// Stats has each communicator count messages and bytes by peer, for Comm.Stats. So has the environment's WEFT_STATS.
+	// Stats has each communicator count messages and bytes by peer, for Comm.Stats. So has the
+	// environment's WEFT_STATS.
 	Stats bool
-	// Survive: when a rank dies, what needs it fails with ErrPeerLost, and the others go on; see Comm.Failed, Revoke, Shrink and Agree. A
-	// rank dies when its process does, and also when its body returns an error or panics. false: the environment's WEFT_SURVIVE, or
-	// that the run ends for all. The same on all ranks.
+	// Survive: when a rank dies, what needs it fails with ErrPeerLost, and the others go on; see
+	// Comm.Failed, Revoke, Shrink and Agree. A rank dies when its process does, and also when its
+	// body returns an error or panics. false: the environment's WEFT_SURVIVE, or that the run ends
+	// for all. The same on all ranks.
 	Survive bool
-	// DeadlockWarnings: when all ranks wait for each other, and nothing else can go on, the run ends with a *DeadlockError. Before that, so many
-	// warnings go to Logger, a second apart. 0: the environment's PSP_DEADLOCK_WARNINGS, or none. Negative: wait for ever.
+	// DeadlockWarnings: when all ranks wait for each other, and nothing else can go on, the run
+	// ends with a *DeadlockError. Before that, so many warnings go to Logger, a second apart. 0:
+	// the environment's PSP_DEADLOCK_WARNINGS, or none. Negative: wait for ever.
 	DeadlockWarnings int
-	// Trace records messages and collectives: see package weft/trace, which makes one. nil: the recording that the environment's WEFT_TRACE
-	// asks for, if it does.
+	// Trace records messages and collectives: see package weft/trace, which makes one. nil: the
+	// recording that the environment's WEFT_TRACE asks for, if it does.
 	Trace *trace.Recorder
 	// Logger takes the few lines that a run has to say. nil: discard.
 	Logger *slog.Logger
@@ -70,24 +73,33 @@ type Config struct {
 
 // Environment variables that count where Config does not say.
 const (
-	EnvRanks       = "WEFT_RANKS"            // the number of ranks
-	EnvSurvive     = "WEFT_SURVIVE"          // whether the run survives the death of ranks: 0 or 1
-	EnvSpare       = "WEFT_SPARE"            // whether Go has one processor more in a rank that is a process: 0 or 1
-	EnvSingleCopy  = "WEFT_SINGLE_COPY"      // from how many bytes on a message between two processes of a node is copied once, by the kernel
-	EnvCollectives = "WEFT_COLLECTIVES"      // algorithms of collectives by messages, for trials: such as "allreduce=halves bcast=tree"
-	EnvStats       = "WEFT_STATS"            // the file that gets what Stats returns, of all communicators, at the end of a run
-	EnvDeadlock    = "PSP_DEADLOCK_WARNINGS" // how many warnings come before a deadlock ends the run; -1: none does
+	EnvRanks   = "WEFT_RANKS"   // the number of ranks
+	EnvSurvive = "WEFT_SURVIVE" // whether the run survives the death of ranks: 0 or 1
+	// whether Go has one processor more in a rank that is a process: 0 or 1
+	EnvSpare = "WEFT_SPARE"
+	// from how many bytes on a message between two processes of a node is copied once, by the
+	// kernel
+	EnvSingleCopy = "WEFT_SINGLE_COPY"
+	// algorithms of collectives by messages, for trials: such as "allreduce=halves bcast=tree"
+	EnvCollectives = "WEFT_COLLECTIVES"
+	// the file that gets what Stats returns, of all communicators, at the end of a run
+	EnvStats = "WEFT_STATS"
+	// how many warnings come before a deadlock ends the run; -1: none does
+	EnvDeadlock = "PSP_DEADLOCK_WARNINGS"
 )
 
-// Run runs body once per rank, each on a goroutine of this process, and returns when all have returned. The first
-// body that returns an error or panics aborts the run: pending operations of all ranks complete with ErrAborted
-// and later ones fail with it, so that the other bodies come to their end; Run then returns that first
-// error as a *RankError. When ctx ends, the run is aborted likewise and Run returns an *Error that wraps the
-// context's cause, matches context.DeadlineExceeded where a deadline has ended it, and says who waited for what. Operations that are still pending when all bodies have returned complete with
-// ErrAborted and ErrEnded; but a collective that some rank has not begun is ErrMismatch, also of Run. Run leaves no goroutine behind.
+// Run runs body once per rank, each on a goroutine of this process, and returns when all have
+// returned. The first body that returns an error or panics aborts the run: pending operations of
+// all ranks complete with ErrAborted and later ones fail with it, so that the other bodies come to
+// their end; Run then returns that first error as a *RankError. When ctx ends, the run is aborted
+// likewise and Run returns an *Error that wraps the context's cause, matches
+// context.DeadlineExceeded where a deadline has ended it, and says who waited for what. Operations
+// that are still pending when all bodies have returned complete with ErrAborted and ErrEnded; but a
+// collective that some rank has not begun is ErrMismatch, also of Run. Run leaves no goroutine
+// behind.
 //
-// With Config.Survive a body that returns an error or panics is the death of its rank only, and Run returns the errors of
-// all such ranks, joined, each a *RankError.
+// With Config.Survive a body that returns an error or panics is the death of its rank only, and Run
+// returns the errors of all such ranks, joined, each a *RankError.
 func Run(ctx context.Context, cfg Config, body func(c *Comm) error) error {
 	n, err := cfg.validate()
 	if err != nil {
@@ -181,7 +193,8 @@ func (p *proc) run(body func(c *Comm) error) {
 	}
 }
 
-// cancelled is the end of the context that the run was started with: in one process it is everybody's, otherwise this rank's.
+// cancelled is the end of the context that the run was started with: in one process it is
+// everybody's, otherwise this rank's.
 func (w *world) cancelled(cause error) {
 	if w.survive && w.apart {
 		for _, p := range w.own {
@@ -192,13 +205,14 @@ func (w *world) cancelled(cause error) {
 	w.end(cause)
 }
 
-// leave returns when all ranks of all processes have come to their end, or the run is aborted: until then another rank may
-// need something of this one.
+// leave returns when all ranks of all processes have come to their end, or the run is aborted:
+// until then another rank may need something of this one.
 func (w *world) leave(p *proc) {
 	c := w.comm(p.rank)
 	c.ctx, c.hist = leaving, p.find(0, nil).hist
 	d := c.disagreement(p.trouble.Load())
-	if w.survive || d != nil && d.heard.Load() { // the program has handled it, so it is no failure; but barriers are none any more
+	if w.survive || d != nil && d.heard.Load() {
+		// the program has handled it, so it is no failure; but barriers are none any more
 		_, r := c.agree(ballot.VoteLeave, 0) // a barrier of those that live
 		_ = wait(r)
 		return
@@ -271,7 +285,8 @@ func runRank(c *Comm, body func(c *Comm) error) (err error) {
 			err = &PanicError{Value: v, Stack: debug.Stack()}
 		} else if !returned {
 			err = errors.New("the body left its goroutine (runtime.Goexit)")
-			c.world.failed(c.rank, &RankError{Rank: c.rank, Err: err}) // nobody will see the return value
+			// nobody will see the return value
+			c.world.failed(c.rank, &RankError{Rank: c.rank, Err: err})
 		}
 	}()
 	err = body(c)
@@ -349,12 +364,13 @@ func (w *world) comm(r int) *Comm {
 	return c
 }
 
-// end ends the run, if it has not ended, with a cause: everything pending completes with it. It returns when that is
-// done, if this call was the first.
+// end ends the run, if it has not ended, with a cause: everything pending completes with it. It
+// returns when that is done, if this call was the first.
 func (w *world) end(cause error) { w.endHere(cause, true) }
 
 // endHere ends the run for the ranks of this process. It returns false if it has ended before.
-// tell: the other processes are told before the run can close its endpoints, though the ranks of this one may have come to their end meanwhile.
+// tell: the other processes are told before the run can close its endpoints, though the ranks of
+// this one may have come to their end meanwhile.
 func (w *world) endHere(cause error, tell bool) bool {
 	a := &abortError{cause: cause}
 	w.endMu.Lock()
@@ -394,8 +410,9 @@ func (w *world) spread(cause error) {
 	w.own[0].tell(cause)
 }
 
-// runDivided is Run for tests of what is built on this package: as if the ranks were in several processes, the first
-// ranks of which bounds has. It returns the error of the rank that ended the run.
+// runDivided is Run for tests of what is built on this package: as if the ranks were in several
+// processes, the first ranks of which bounds has. It returns the error of the rank that ended the
+// run.
 func runDivided(ctx context.Context, cfg Config, eps []fabric.Endpoint, bounds []int, body func(c *Comm) error) error {
 	parts := len(bounds) - 1
 	worlds := make([]*world, parts)

@@ -15,7 +15,8 @@ import (
 	"weft/internal/fabric"
 )
 
-// watched is a neighbour that is polled: a script says what comes while a caller seeks, and what when it looks.
+// watched is a neighbour that is polled: a script says what comes while a caller seeks, and what
+// when it looks.
 type watched struct {
 	neighbour
 	fabric.NoSource
@@ -111,7 +112,8 @@ func TestSeekByTheBook(t *testing.T) {
 				require.Equal(t, row.enough || picked >= 0, c.proc.seeker.met())
 				return true
 			}
-			ep.looked = func() { c.proc.hear(1, *frame(same)) } // the long way: the message comes now
+			// the long way: the message comes now
+			ep.looked = func() { c.proc.hear(1, *frame(same)) }
 			here := c.proc.traffic.here.Load()
 			in := []byte{0, 0, 0, 0}
 			st, err := c.Recv(Of(in), row.src, row.tag)
@@ -156,8 +158,8 @@ func newWatched(t *testing.T) (*Comm, *watched) {
 	return c, ep
 }
 
-// A caller that has looked for long enough does not look again when it posts its receive; one that gives up since
-// something is to be done without the turn does.
+// A caller that has looked for long enough does not look again when it posts its receive; one that
+// gives up since something is to be done without the turn does.
 func TestSeekerThatIsTired(t *testing.T) {
 	for _, tired := range []bool{false, true} {
 		c, ep := newWatched(t)

@@ -17,8 +17,9 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// Messages that a receiver takes from the ring itself and messages that go through its matcher, because they are large, or came before it looked, or
-// while it slept, are received in the order in which they were sent.
+// Messages that a receiver takes from the ring itself and messages that go through its matcher,
+// because they are large, or came before it looked, or while it slept, are received in the order in
+// which they were sent.
 func TestSeekOrder(t *testing.T) {
 	for name, run := range runners {
 		err := run(context.Background(), Config{Ranks: 2}, func(c *Comm) error {
@@ -118,7 +119,8 @@ func TestSeekAmong(t *testing.T) {
 	}
 }
 
-// An element type that is not the sender's is an error of the receive, whichever way the message takes, and the message is consumed.
+// An element type that is not the sender's is an error of the receive, whichever way the message
+// takes, and the message is consumed.
 func TestSeekType(t *testing.T) {
 	for name, run := range runners {
 		err := run(context.Background(), Config{Ranks: 2}, func(c *Comm) error {

@@ -29,7 +29,8 @@ func nestedRole() error {
 	})
 }
 
-// A process that is a rank is so once at a time, and says so: among ranks of MPI a second time would wait for the others.
+// A process that is a rank is so once at a time, and says so: among ranks of MPI a second time
+// would wait for the others.
 func TestNestedMain(t *testing.T) {
 	status, out, errOut := start(t, "nested", 2, job.Spec{})
 	require.Equal(t, 0, status, errOut)

@@ -30,8 +30,8 @@ func (s *scribe) questions() (to []int) {
 	return to
 }
 
-// What has waited at two looks has the rank that it waits for compare, once for what was begun then; all that waits does
-// where somebody wants to know now. What is over is forgotten.
+// What has waited at two looks has the rank that it waits for compare, once for what was begun
+// then; all that waits does where somebody wants to know now. What is over is forgotten.
 func TestLooksAtWhatWaits(t *testing.T) {
 	defer func(d time.Duration) { staleAfter = d }(staleAfter)
 	staleAfter = time.Hour

@@ -69,7 +69,8 @@ func (w *world) watchStalls() (quiet func()) {
 	}
 }
 
-// newStalls returns what looks for deadlocks; nil: nobody does. Among processes that is where each has one rank.
+// newStalls returns what looks for deadlocks; nil: nobody does. Among processes that is where each
+// has one rank.
 func (w *world) newStalls() *stall.Watch {
 	switch {
 	case w.cfg.DeadlockWarnings < 0 || w.apart && len(w.own) > 1:
@@ -87,8 +88,8 @@ type stallHost world
 func (h *stallHost) Activity() int64 { return (*world)(h).activity() }
 func (h *stallHost) Compare() bool   { return h.late.askAll() }
 
-// Look says whether all ranks of this process wait for something that nothing else in this process can bring, or nothing but
-// goroutines of the program. README.md, "Deadlocks", has the argument.
+// Look says whether all ranks of this process wait for something that nothing else in this process
+// can bring, or nothing but goroutines of the program. README.md, "Deadlocks", has the argument.
 func (h *stallHost) Look() *stall.Found {
 	w := (*world)(h)
 	before := w.activity()
@@ -110,7 +111,8 @@ func (h *stallHost) Look() *stall.Found {
 		found.Certain = ok && again.Same(census)
 	}
 	if !found.Certain && (census.Foreign() == 0 || waits.Elsewhere(runRank) > 0) {
-		return nil // ranks here are not in calls of ours, or there is no goroutine of the program that may act
+		// ranks here are not in calls of ours, or there is no goroutine of the program that may act
+		return nil
 	}
 	found.Waits = append(w.describe(dump.Now()), waits.Describe(w.party)...)
 	if !found.Certain {
@@ -122,7 +124,8 @@ func (h *stallHost) Look() *stall.Found {
 	return found
 }
 
-// The frames of Tell and Ask are not counted, so that to ask changes nothing. Errors are those of the run.
+// The frames of Tell and Ask are not counted, so that to ask changes nothing. Errors are those of
+// the run.
 
 func (h *stallHost) Tell(question uint64, found *stall.Found) {
 	f := fabric.Frame{Head: [fabric.HeadWords]uint64{question, 0, 0, wire.Stalling.Word()}}
@@ -176,7 +179,8 @@ func (h *stallHost) Suspect(ranks []string, lasts time.Duration) {
 	}
 }
 
-// End ends the run. A launcher ends it at all ranks: so all end for the same reason, and with its exit status.
+// End ends the run. A launcher ends it at all ranks: so all end for the same reason, and with its
+// exit status.
 func (h *stallHost) End(ranks []string, lasts time.Duration) {
 	d := &DeadlockError{Ranks: ranks, For: lasts}
 	if h.stuck == nil || h.stuck(d.Error()) != nil {
@@ -203,8 +207,9 @@ func (p *proc) underWay() bool {
 // maxStallLines bounds the pending operations that a report has of a rank.
 const maxStallLines = 8
 
-// newParty returns what the ranks of this process are for package waits. Blocking calls are counted where they
-// wait anyway, in the matchers and where ranks meet; so to sleep in one costs nothing more.
+// newParty returns what the ranks of this process are for package waits. Blocking calls are counted
+// where they wait anyway, in the matchers and where ranks meet; so to sleep in one costs nothing
+// more.
 func (w *world) newParty() *waits.Party {
 	p := &waits.Party{
 		Asleep:   func() (int, int, uint64) { n, version := w.asleep(); return n, 0, version },
@@ -216,7 +221,8 @@ func (w *world) newParty() *waits.Party {
 	return p
 }
 
-// activity is a number that changes with everything that happens to the ranks of this process, mostly.
+// activity is a number that changes with everything that happens to the ranks of this process,
+// mostly.
 func (w *world) activity() (n int64) {
 	for _, p := range w.own {
 		p.mu.Lock()
@@ -227,8 +233,8 @@ func (w *world) activity() (n int64) {
 	return n
 }
 
-// queued calls recv with each receive that waits at the rank, and send with each send that waits: those
-// of this process to the rank, and the rank's own to other processes.
+// queued calls recv with each receive that waits at the rank, and send with each send that waits:
+// those of this process to the rank, and the rank's own to other processes.
 func (p *proc) queued(recv func(*recvOp), send func(*sendOp)) {
 	p.mu.Lock()
 	p.m.Each(func(e *match.Posted) { recv(opOf(e)) }, func(a *match.Arrival) {
@@ -244,8 +250,9 @@ func (p *proc) queued(recv func(*recvOp), send func(*sendOp)) {
 	p.far.mu.Unlock()
 }
 
-// asleep counts the goroutines that sleep in blocking calls: those whose operation is queued, and callers where ranks meet that
-// have said that they sleep. Whoever wakes one takes that away before.
+// asleep counts the goroutines that sleep in blocking calls: those whose operation is queued, and
+// callers where ranks meet that have said that they sleep. Whoever wakes one takes that away
+// before.
 func (w *world) asleep() (n int, version uint64) {
 	version = uint64(w.activity())
 	for _, p := range w.own {

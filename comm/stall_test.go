@@ -131,7 +131,8 @@ func TestDeadlockSettings(t *testing.T) {
 	}
 }
 
-// Ranks that go on are never called a deadlock, in whatever they wait: a census that finds all asleep is taken again and again meanwhile.
+// Ranks that go on are never called a deadlock, in whatever they wait: a census that finds all
+// asleep is taken again and again meanwhile.
 func TestNoDeadlockHammer(t *testing.T) {
 	const rounds = 300
 	looked := make(chan int)
@@ -202,7 +203,8 @@ func (r *Request) waitFor(ctx context.Context) error {
 	return err
 }
 
-// Without a Logger, the standard error has the report of a run that waits for a goroutine of the program, in seconds.
+// Without a Logger, the standard error has the report of a run that waits for a goroutine of the
+// program, in seconds.
 func TestDoubtIsSaid(t *testing.T) {
 	lookOften(t)
 	said, release := &syncWriter{some: make(chan string, 1)}, make(chan struct{})

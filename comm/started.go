@@ -59,7 +59,8 @@ func runStarted(ctx context.Context, cfg Config, place *boot.Place, body func(c 
 		ep = wrapEndpoint(ep)
 	}
 	if client != nil {
-		cfg.blame = func(cause error, certain bool) { blame(client, cause, certain) } // before any frame comes
+		// before any frame comes
+		cfg.blame = func(cause error, certain bool) { blame(client, cause, certain) }
 	}
 	cfg.near = job.Near()
 	w := newWorld(ctx, cfg, []fabric.Endpoint{ep})
@@ -69,7 +70,8 @@ func runStarted(ctx context.Context, cfg Config, place *boot.Place, body func(c 
 	}
 	defer w.follow(client)()
 	err = w.runSpared(ctx, body)
-	// Whatever the run came to, it is over for this rank, and its exit status is the program's to choose.
+	// Whatever the run came to, it is over for this rank, and its exit status is the program's to
+	// choose.
 	if w.deaths.joined() != nil {
 		return err // in the eyes of the launcher too, whatever the exit status: this rank dies
 	}
@@ -100,11 +102,13 @@ func (w *world) follow(client *launch.Client) (stop func()) {
 			w.end(news)
 		case d.Rank == me:
 		case !d.Clean && d.Cause != nil && d.Cause.Rank != me && !w.survive:
-			w.end(remoteCause(d.Cause.Rank, d.Cause.Lost, d.Cause.Reason)) // and not the rank that happened to end first
+			// and not the rank that happened to end first
+			w.end(remoteCause(d.Cause.Rank, d.Cause.Lost, d.Cause.Reason))
 		case !d.Clean:
 			w.own[0].gone(d.Rank, d)
 		case w.survive:
-			// It could leave because all that live have come to leave, so nobody needs to hear more.
+			// It could leave because all that live have come to leave, so nobody needs to hear
+			// more.
 			w.own[0].ballots.End(leaving, 0, nil)
 		}
 	})
@@ -160,7 +164,8 @@ func notStarted(job *boot.Job, err error) error {
 // rankRuns is set while a Main runs that is this process's rank.
 var rankRuns atomic.Bool
 
-// asRank calls f, which is Main of a process that was started as a rank, unless another one is under way.
+// asRank calls f, which is Main of a process that was started as a rank, unless another one is
+// under way.
 func asRank(f func() error) error {
 	if !rankRuns.CompareAndSwap(false, true) {
 		return runError(fmt.Errorf("%w: Main is called while it runs in this process, which was started as one rank; Run makes ranks in the process", ErrConfig))
@@ -172,7 +177,8 @@ func asRank(f func() error) error {
 // blame tells the launcher what blameOf says.
 func blame(client *launch.Client, cause error, certain bool) {
 	if b := blameOf(cause, client.Rank(), certain); b != nil {
-		_ = client.Blame(*b) // if the launcher is gone, or ends the job, it does not matter any more
+		// if the launcher is gone, or ends the job, it does not matter any more
+		_ = client.Blame(*b)
 	}
 }
 
@@ -205,9 +211,10 @@ func blameOf(cause error, me int, certain bool) *launch.Blame {
 	return b
 }
 
-// Launched says whether this process was started as one of the ranks of a job, by "weft run", or by mpirun or srun in a build with
-// MPI, and then as which of how many: what Main is going to run body as. A program asks if it has to know before, such as for its
-// defaults. An error is an environment that makes no sense; Main returns it too. Where only the MPI library knows (WEFT_MPI=1 without a
+// Launched says whether this process was started as one of the ranks of a job, by "weft run", or by
+// mpirun or srun in a build with MPI, and then as which of how many: what Main is going to run body
+// as. A program asks if it has to know before, such as for its defaults. An error is an environment
+// that makes no sense; Main returns it too. Where only the MPI library knows (WEFT_MPI=1 without a
 // launcher that tells), it begins MPI, and Main has to follow.
 func Launched() (rank, ranks int, ok bool, err error) {
 	place, err := boot.Detect()
@@ -223,12 +230,12 @@ func Launched() (rank, ranks int, ok bool, err error) {
 	return place.Rank, place.Ranks, true, nil
 }
 
-// Bound reports whether the launcher of this rank has bound the process to processors, which are its
-// own then, and not to be shared with the other ranks of the machine.
+// Bound reports whether the launcher of this rank has bound the process to processors, which are
+// its own then, and not to be shared with the other ranks of the machine.
 func Bound() bool { return env.Bound.Text() != "" }
 
-// Local reports whether a rank of this communicator is in this process, so that its memory can be reached. It panics if
-// there is no such rank.
+// Local reports whether a rank of this communicator is in this process, so that its memory can be
+// reached. It panics if there is no such rank.
 func (c *Comm) Local(rank int) bool { return c.peers[rank] != nil }
 
 // Fabric says what can carry messages between ranks, and what it can do here.
@@ -252,10 +259,11 @@ func Fabrics() []Fabric {
 	return all
 }
 
-// Main runs body on the ranks of the program. It is the entry for programs; what it returns is for the program to print. By
-// itself, a program has all its ranks as goroutines of its process: see Run. If the process was started as one of several
-// ranks, by "weft run" or by mpirun or srun (in a build with MPI), Main runs body once, as that rank; Ranks is then zero or the number that was started. A process
-// calls Main once then.
+// Main runs body on the ranks of the program. It is the entry for programs; what it returns is for
+// the program to print. By itself, a program has all its ranks as goroutines of its process: see
+// Run. If the process was started as one of several ranks, by "weft run" or by mpirun or srun (in a
+// build with MPI), Main runs body once, as that rank; Ranks is then zero or the number that was
+// started. A process calls Main once then.
 func Main(ctx context.Context, cfg Config, body func(c *Comm) error) error {
 	place, err := boot.Detect()
 	switch {

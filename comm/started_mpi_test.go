@@ -24,8 +24,9 @@ import (
 	"weft/internal/leaktest"
 )
 
-// Tests of this package run as jobs of mpirun, too: each process runs the same tests in the same order, and is one of the ranks of
-// those runs that have as many. Only tests whose ranks need no common memory can do that.
+// Tests of this package run as jobs of mpirun, too: each process runs the same tests in the same
+// order, and is one of the ranks of those runs that have as many. Only tests whose ranks need no
+// common memory can do that.
 const (
 	envMPIJob   = "WEFT_TEST_MPI_JOB"
 	envMPIOdd   = "WEFT_TEST_MPI_ODD" // a setting that only rank 1 has
@@ -124,7 +125,8 @@ func mpiMain() error {
 	})
 }
 
-// What a rank asks for by its environment it gets under mpirun too, and Main is not called twice at once.
+// What a rank asks for by its environment it gets under mpirun too, and Main is not called twice at
+// once.
 func TestMainUnderMPIRun(t *testing.T) {
 	t.Setenv("GOMAXPROCS", "")
 	out, err := mpitest.Run(t, mpi.Version(), 2, []string{os.Args[0]}, envMPIJob+"=main", EnvSpare+"=1")
@@ -143,7 +145,8 @@ func TestDeadlockUnderMPIRun(t *testing.T) {
 	}
 }
 
-// What is wrong at one rank, and at none else, ends the job with that reason: nobody waits for the others.
+// What is wrong at one rank, and at none else, ends the job with that reason: nobody waits for the
+// others.
 func TestOddRankUnderMPIRun(t *testing.T) {
 	start := time.Now()
 	out, err := mpitest.Run(t, mpi.Version(), 2, []string{os.Args[0]}, envMPIJob+"=main")
@@ -172,7 +175,8 @@ func TestUnknownVariablesUnderMPIRun(t *testing.T) {
 	require.Equal(t, 2, strings.Count(out, "weft: environment variable"), out)
 }
 
-// The large messages of this test go from memory to memory by MPI, in both directions at once and from strided memory.
+// The large messages of this test go from memory to memory by MPI, in both directions at once and
+// from strided memory.
 func TestJobProgram(t *testing.T) {
 	if mpiJob == nil {
 		t.Skip("TestOverMPI runs it")

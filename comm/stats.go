@@ -16,8 +16,9 @@ var histogramOut io.Writer = os.Stdout
 
 // Stats are the counters of a communicator, as its rank sees them. The README says what is counted.
 type Stats struct {
-	Rank  int         `json:"rank"`
-	Peers []PeerStats `json:"peers"` // by rank; empty if Config.Stats and the environment do not want counters
+	Rank int `json:"rank"`
+	// by rank; empty if Config.Stats and the environment do not want counters
+	Peers []PeerStats `json:"peers"`
 }
 
 // PeerStats count what a rank and one other, or itself, have sent each other.
@@ -30,7 +31,8 @@ type PeerStats struct {
 	ReceivedBytes    uint64 `json:"received_bytes"`
 }
 
-// Stats returns the counters of this communicator at this rank. Operations that are under way may be in them, or not yet.
+// Stats returns the counters of this communicator at this rank. Operations that are under way may
+// be in them, or not yet.
 func (c *Comm) Stats() Stats {
 	s := Stats{Rank: c.rank}
 	for _, p := range c.counter.Peers() {
@@ -39,8 +41,9 @@ func (c *Comm) Stats() Stats {
 	return s
 }
 
-// Uncounted leaves the messages of a communicator out of the histogram, which counts what a program sends, and not what carries its windows. It is for
-// packages that build on communicators; all ranks call it before they send by it. Stats has these messages.
+// Uncounted leaves the messages of a communicator out of the histogram, which counts what a program
+// sends, and not what carries its windows. It is for packages that build on communicators; all
+// ranks call it before they send by it. Stats has these messages.
 func (c *Comm) Uncounted() {
 	if c.counter != nil {
 		c.counter.Uncount()
@@ -60,11 +63,13 @@ func (c *Comm) connection(r int) string {
 	return c.proc.ep.Caps(c.worldRank(r)).Kind
 }
 
-// tallying is the context in which ranks of other processes send their counters. newContext returns none below 1<<32.
+// tallying is the context in which ranks of other processes send their counters. newContext returns
+// none below 1<<32.
 const tallying = 4
 
-// hand brings the counters of rank r, whose body has returned, to rank 0, which publishes all. It is for ranks that are not all
-// in one process; see conclude for those that are. All ranks count the same things: the beginning of the run has seen to that.
+// hand brings the counters of rank r, whose body has returned, to rank 0, which publishes all. It
+// is for ranks that are not all in one process; see conclude for those that are. All ranks count
+// the same things: the beginning of the run has seen to that.
 func (w *world) hand(p *proc) error {
 	r, t := p.rank, p.counts
 	if t == nil || w.aborted.Load() != nil {

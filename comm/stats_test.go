@@ -34,8 +34,8 @@ func counting(t *testing.T, vars ...string) *strings.Builder {
 	return &out
 }
 
-// Messages of all kinds are counted once, at the sender: of user and collectives, eager and large, to oneself; not those to nobody,
-// nor those by which the counters are collected.
+// Messages of all kinds are counted once, at the sender: of user and collectives, eager and large,
+// to oneself; not those to nobody, nor those by which the counters are collected.
 func TestHistogramCounts(t *testing.T) {
 	small := []string{env.Histogram.Name + "=1", env.HistogramMax.Name + "=4096", env.HistogramShift.Name + "=2"}
 	body := func(c *Comm) error {

@@ -74,7 +74,8 @@ func (c *Comm) lostMember(t *trouble) error {
 	return nil
 }
 
-// unacknowledged is the error of a receive from any source, nil if no member is lost that AckFailed has not covered.
+// unacknowledged is the error of a receive from any source, nil if no member is lost that AckFailed
+// has not covered.
 func (c *Comm) unacknowledged(t *trouble) error {
 	if f := c.failures(t); len(f.ranks) > int(c.acked.Load()) {
 		return t.lost[c.worldRank(f.ranks[c.acked.Load()])]
@@ -82,8 +83,8 @@ func (c *Comm) unacknowledged(t *trouble) error {
 	return nil
 }
 
-// barred returns why an operation on c with a peer cannot be begun, or go on, nil if nothing is in its way. The peer may be AnySource,
-// collectives need all.
+// barred returns why an operation on c with a peer cannot be begun, or go on, nil if nothing is in
+// its way. The peer may be AnySource, collectives need all.
 func (c *Comm) barred(t *trouble, peer int, collective bool) error {
 	switch {
 	case t == nil:
@@ -103,7 +104,8 @@ func (c *Comm) barred(t *trouble, peer int, collective bool) error {
 	return t.lostRank(c.worldRank(peer))
 }
 
-// trouble returns why a message to a peer cannot be sent; collectives need all. The caller has seen world.troubled.
+// trouble returns why a message to a peer cannot be sent; collectives need all. The caller has seen
+// world.troubled.
 func (c *Comm) trouble(peer int, collective bool) error {
 	if a := c.world.aborted.Load(); a != nil {
 		return a
@@ -111,8 +113,8 @@ func (c *Comm) trouble(peer int, collective bool) error {
 	return c.barred(c.proc.trouble.Load(), peer, collective)
 }
 
-// barred returns why a receive or probe cannot be posted. Messages that are here are received all the same, unless the
-// communicator is of no use any more. The caller holds mu.
+// barred returns why a receive or probe cannot be posted. Messages that are here are received all
+// the same, unless the communicator is of no use any more. The caller holds mu.
 func (p *proc) barred(t *trouble, op *recvOp) error {
 	collective := op.entry.Key.Ctx&1 != 0
 	err := op.c.barred(t, int(op.entry.Key.Src), collective)
@@ -130,7 +132,8 @@ func (p *proc) barredNow(op *recvOp) error {
 	return nil
 }
 
-// sent is what a sender is told whose receiver ends with err: the run has ended, or just the receiver.
+// sent is what a sender is told whose receiver ends with err: the run has ended, or just the
+// receiver.
 func (p *proc) sent(err error) error {
 	if a := p.world.aborted.Load(); a != nil {
 		return a
@@ -138,8 +141,8 @@ func (p *proc) sent(err error) error {
 	return &LostError{Rank: p.rank, Err: err}
 }
 
-// refused ends a send to a rank of this process, which that rank does not take. Who is told so has heard of it: what
-// the program sees next agrees with the error.
+// refused ends a send to a rank of this process, which that rank does not take. Who is told so has
+// heard of it: what the program sees next agrees with the error.
 func (op *sendOp) refused(err error) {
 	p := op.c.proc
 	var lost *LostError
@@ -187,14 +190,15 @@ func (p *proc) refuses(t *trouble, h *wire.Header, from *sendOp) error {
 	return nil
 }
 
-// hit reports whether a trouble ends a pending operation. The operation belongs to the communicator c,
-// nil if another process began it, and its message has the context ctx. peer is the rank of the run on
-// the other side: AnySource for a receive from any rank, NoPeer if the message is here already.
+// hit reports whether a trouble ends a pending operation. The operation belongs to the communicator
+// c, nil if another process began it, and its message has the context ctx. peer is the rank of the
+// run on the other side: AnySource for a receive from any rank, NoPeer if the message is here
+// already.
 type hit func(c *Comm, ctx uint64, peer int) bool
 
-// change replaces the trouble, and ends the operations that it hits with err. It returns false if edit
-// reports nothing new. The caller ends what waits where ranks meet: Look goes through all ranks of the
-// process, so a caller that changes many ranks calls it once.
+// change replaces the trouble, and ends the operations that it hits with err. It returns false if
+// edit reports nothing new. The caller ends what waits where ranks meet: Look goes through all
+// ranks of the process, so a caller that changes many ranks calls it once.
 func (p *proc) change(edit func(t *trouble) bool, err error, hits hit) bool {
 	p.world.troubled.Store(true)
 	p.mu.Lock()
@@ -230,8 +234,8 @@ func (p *proc) change(edit func(t *trouble) bool, err error, hits hit) bool {
 	return true
 }
 
-// end ends the operations that the matcher has given up: receives with err, and sends of ranks of this
-// process with sent.
+// end ends the operations that the matcher has given up: receives with err, and sends of ranks of
+// this process with sent.
 func (p *proc) end(posts []*match.Posted, arrivals []*match.Arrival, err, sent error) {
 	for _, e := range posts {
 		op := opOf(e)
@@ -250,7 +254,8 @@ func (p *proc) end(posts []*match.Posted, arrivals []*match.Arrival, err, sent e
 	p.explain()
 }
 
-// lose records that rank r of the run is lost, and ends what needs it. It returns false if that was known.
+// lose records that rank r of the run is lost, and ends what needs it. It returns false if that was
+// known.
 func (p *proc) lose(r int, err error) bool {
 	news := p.change(func(t *trouble) bool {
 		if t.lost[r] != nil {
@@ -275,7 +280,8 @@ func (p *proc) lose(r int, err error) bool {
 	return news
 }
 
-// revoke records that a communicator is revoked, and ends what is pending on it. It returns false if that was known.
+// revoke records that a communicator is revoked, and ends what is pending on it. It returns false
+// if that was known.
 func (p *proc) revoke(revoked uint64) bool {
 	return p.change(func(t *trouble) bool {
 		if t.isRevoked(revoked) {
@@ -291,8 +297,8 @@ func (p *proc) revoke(revoked uint64) bool {
 	})
 }
 
-// end ends the hit operations that wait for ranks of other processes. A receive into whose memory the
-// fabric is writing ends when the fabric has finished the piece.
+// end ends the hit operations that wait for ranks of other processes. A receive into whose memory
+// the fabric is writing ends when the fabric has finished the piece.
 func (f *far) end(p *proc, err error, hits hit) {
 	var over []func()
 	f.mu.Lock()
@@ -314,8 +320,8 @@ func (f *far) end(p *proc, err error, hits hit) {
 	}
 }
 
-// withdrawLocked takes back an announced send. The receiver may have asked for it already: that is then no breach of the protocol.
-// +checklocks:f.mu
+// withdrawLocked takes back an announced send. The receiver may have asked for it already: that is
+// then no breach of the protocol. +checklocks:f.mu
 func (f *far) withdrawLocked(id uint64, dst int) {
 	delete(f.sends, id)
 	if f.withdrawn == nil {
@@ -324,7 +330,8 @@ func (f *far) withdrawLocked(id uint64, dst int) {
 	f.withdrawn[id] = dst
 }
 
-// interrupted returns why a transfer that was just begun must not go on: what has gone wrong meanwhile may not have seen it.
+// interrupted returns why a transfer that was just begun must not go on: what has gone wrong
+// meanwhile may not have seen it.
 func (p *proc) interrupted(c *Comm, peer int, collective bool) error {
 	if !p.world.troubled.Load() {
 		return nil
@@ -332,12 +339,13 @@ func (p *proc) interrupted(c *Comm, peer int, collective bool) error {
 	return c.barred(p.trouble.Load(), peer, collective)
 }
 
-// dropAfter is how long the way to a lost rank stays open. That rank may be alive, and only out of reach of another one: it hears its own obituary then, by
-// this way, and ends. Were the way cut at once, it would take the others for lost.
+// dropAfter is how long the way to a lost rank stays open. That rank may be alive, and only out of
+// reach of another one: it hears its own obituary then, by this way, and ends. Were the way cut at
+// once, it would take the others for lost.
 const dropAfter = newsWait
 
-// drop has the fabric let go of a rank that is lost, so that what waits to be sent to it, and transfers that it will never end, do not stay until the end
-// of the run.
+// drop has the fabric let go of a rank that is lost, so that what waits to be sent to it, and
+// transfers that it will never end, do not stay until the end of the run.
 func (p *proc) drop(r int, err error) {
 	if p.world.at(r) == nil {
 		time.AfterFunc(dropAfter, func() { p.ep.Drop(r, err) })
@@ -347,12 +355,14 @@ func (p *proc) drop(r int, err error) {
 // newsWait is how long one waits to hear why a rank has closed its end.
 const newsWait = 2 * time.Second
 
-// stranded decides what becomes of an operation that a fabric has ended with err, because rank dst of the run does not take part any more. It returns
-// true if the operation waits; end, which may be nil, is then called with the error, once.
+// stranded decides what becomes of an operation that a fabric has ended with err, because rank dst
+// of the run does not take part any more. It returns true if the operation waits; end, which may be
+// nil, is then called with the error, once.
 //
-// Where a run survives losses, or the run has ended, nothing waits. Elsewhere a rank that does not take part is the end of the run, and why is
-// told by a frame or by the launcher, perhaps on another way than the one that has just failed: who fails at once, with the loss as
-// its reason, hides the cause from its user. If there are no such news for a while, the loss is the cause.
+// Where a run survives losses, or the run has ended, nothing waits. Elsewhere a rank that does not
+// take part is the end of the run, and why is told by a frame or by the launcher, perhaps on
+// another way than the one that has just failed: who fails at once, with the loss as its reason,
+// hides the cause from its user. If there are no such news for a while, the loss is the cause.
 func (p *proc) stranded(dst int, err error, end func(error)) bool {
 	if err == nil || p.world.survive || known(err) {
 		return false
@@ -371,7 +381,8 @@ func (p *proc) stranded(dst int, err error, end func(error)) bool {
 	f.mu.Unlock()
 	if first {
 		lost := &RankError{Rank: dst, Err: &LostError{Rank: dst, Err: err}}
-		time.AfterFunc(newsWait, func() { p.world.end(lost) }) // which does nothing if the run has ended
+		// which does nothing if the run has ended
+		time.AfterFunc(newsWait, func() { p.world.end(lost) })
 	}
 	return true
 }

@@ -55,7 +55,8 @@ func TestWhatIsInTheWay(t *testing.T) {
 	lost := []error{errors.New("0"), errors.New("1"), errors.New("2"), errors.New("3")}
 	require.NoError(t, all[0].barred(nil, 1, false))
 	for _, isDead := range []bool{false, true} {
-		for _, revoked := range []uint64{0, 1<<32 | 2, 1<<32 | 4, 1<<32 | 6} { // none, what three was made of, itself, another one
+		for _, revoked := range []uint64{0, 1<<32 | 2, 1<<32 | 4, 1<<32 | 6} {
+			// none, what three was made of, itself, another one
 			for _, disagrees := range []bool{false, true} {
 				for _, order := range [][]int{nil, {3}, {1}, {3, 1}, {1, 3}, {2, 3, 1}} {
 					tr := &trouble{order: order}

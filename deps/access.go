@@ -6,9 +6,9 @@ package deps
 import "weft/internal/chain"
 
 // An Access says how a task uses an object, or a range of memory: make it with [In], [Out],
-// [InOut], [Concurrent] or [Commutative], by [Slice], or by a reduction. It is a small value; the task
-// keeps what it needs of it. While the task may still use the object, the access keeps the object
-// alive.
+// [InOut], [Concurrent] or [Commutative], by [Slice], or by a reduction. It is a small value; the
+// task keeps what it needs of it. While the task may still use the object, the access keeps the
+// object alive.
 type Access struct{ a chain.Access } // package task casts lists of them: no other field
 
 // In declares that the task reads the object at p. Readers run together.
@@ -34,14 +34,14 @@ func InOut[T any](p *T) Access { return Access{chain.Object(p, chain.ModeInOut)}
 // before and after.
 func Concurrent[T any](p *T) Access { return Access{chain.Object(p, chain.ModeConcurrent)} }
 
-// Commutative declares that the task reads and writes the object at p, and that
-// the order in which it and the other tasks of its group do so does not matter, as long as they do it
-// one at a time: consecutive Commutative accesses form a group, which as a whole is a writer to what
-// comes before and after, and of which one task at a time has the object.
+// Commutative declares that the task reads and writes the object at p, and that the order in which
+// it and the other tasks of its group do so does not matter, as long as they do it one at a time:
+// consecutive Commutative accesses form a group, which as a whole is a writer to what comes before
+// and after, and of which one task at a time has the object.
 //
-// A task takes all its Commutative objects together, when nothing else holds it back, and keeps each
-// until it is over or gives the object up by Release, and its children that use the object are over
-// too. The exclusion is by object, whatever the domain: two tasks that name the same object
+// A task takes all its Commutative objects together, when nothing else holds it back, and keeps
+// each until it is over or gives the object up by Release, and its children that use the object are
+// over too. The exclusion is by object, whatever the domain: two tasks that name the same object
 // Commutative never run at the same time, in one process. Ranges exclude each other byte by byte
 // ([Range.Commutative]). No task is overtaken for ever.
 //
@@ -73,10 +73,10 @@ type Range struct{ r chain.Range }
 //	t.Spawn(fill, deps.Slice(a[lo:hi]).Out())
 //	t.Spawn(smooth, deps.Slice(a[lo-1:hi+1]).In(), deps.Slice(b[lo:hi]).Out())
 //
-// Accesses to ranges are ordered byte by byte: two conflict where they overlap, however they overlap,
-// and a range conflicts with an object ([In], [Out], …) where they overlap, the object being the bytes
-// of the variable. An empty slice is legal and conflicts with nothing. Slice panics if the
-// elements have size zero, since they have no memory.
+// Accesses to ranges are ordered byte by byte: two conflict where they overlap, however they
+// overlap, and a range conflicts with an object ([In], [Out], …) where they overlap, the object
+// being the bytes of the variable. An empty slice is legal and conflicts with nothing. Slice panics
+// if the elements have size zero, since they have no memory.
 //
 // Ranges cost more than objects. Where all tasks name the same blocks, name each block by
 // a pointer instead.
@@ -97,8 +97,8 @@ func (r Range) Concurrent() Access { return Access{r.r.Access(chain.ModeConcurre
 
 // Commutative declares that the task reads and writes the range in any order with the neighbours of
 // the same mode, as [Commutative] does for an object. Two tasks exclude each other if their ranges
-// overlap, by however few bytes; others run together. A task takes all its ranges and objects in one
-// step.
+// overlap, by however few bytes; others run together. A task takes all its ranges and objects in
+// one step.
 func (r Range) Commutative() Access { return Access{r.r.Access(chain.ModeCommutative)} }
 
 // Mode is how an access uses its object.
@@ -106,12 +106,15 @@ type Mode uint8
 
 // The modes of OmpSs-2's discrete dependencies that weft has.
 const (
-	ModeIn          = Mode(chain.ModeIn)          // read
-	ModeOut         = Mode(chain.ModeOut)         // overwrite; orders as ModeInOut
-	ModeInOut       = Mode(chain.ModeInOut)       // read and write
-	ModeConcurrent  = Mode(chain.ModeConcurrent)  // update together with neighbours of the same mode
-	ModeReduce      = Mode(chain.ModeReduce)      // contribute to a private copy, which is combined later
-	ModeCommutative = Mode(chain.ModeCommutative) // read and write, one at a time, in any order with neighbours of the same mode
+	ModeIn    = Mode(chain.ModeIn)    // read
+	ModeOut   = Mode(chain.ModeOut)   // overwrite; orders as ModeInOut
+	ModeInOut = Mode(chain.ModeInOut) // read and write
+	// update together with neighbours of the same mode
+	ModeConcurrent = Mode(chain.ModeConcurrent)
+	// contribute to a private copy, which is combined later
+	ModeReduce = Mode(chain.ModeReduce)
+	// read and write, one at a time, in any order with neighbours of the same mode
+	ModeCommutative = Mode(chain.ModeCommutative)
 )
 
 // String returns the name of the constructor of the mode.

@@ -1,8 +1,9 @@
 // SPDX-FileCopyrightText: The weft authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package deps says what tasks do with objects, which is what orders them. A task has accesses, made by
-// [In], [Out], [InOut], [Concurrent] and [Commutative], by [Slice], and by [Reduction.Reduce]:
+// Package deps says what tasks do with objects, which is what orders them. A task has accesses,
+// made by [In], [Out], [InOut], [Concurrent] and [Commutative], by [Slice], and by
+// [Reduction.Reduce]:
 //
 //	var a, b float64
 //	t.Spawn(fill, deps.Out(&a))                  // 1
@@ -15,19 +16,19 @@
 //
 // # Meaning
 //
-// An object is an address. The children of one task that name the object form its chain, in
-// the order in which the task made them. A reader (In) waits for the writers before it; a
-// writer (Out, InOut) for all before it; neighbours in Concurrent form a group that runs together
-// and is a writer to the rest. Neighbours in Commutative form such a group too, of which one task at
-// a time has the object, in any order. Without the declarations the program is sequential, and with
-// them each object sees what it would see then.
+// An object is an address. The children of one task that name the object form its chain, in the
+// order in which the task made them. A reader (In) waits for the writers before it; a writer (Out,
+// InOut) for all before it; neighbours in Concurrent form a group that runs together and is a
+// writer to the rest. Neighbours in Commutative form such a group too, of which one task at a time
+// has the object, in any order. Without the declarations the program is sequential, and with them
+// each object sees what it would see then.
 //
-// The children of different tasks are ordered by what the parents declare. A child's first access to
-// an object goes on where the parent's own access stands: it waits for what the
-// parent's waits for. When the parent's body ends, what follows the parent waits for those of its children
-// that use the object, and only for them. A weak access is for just that: the task does not use the object
-// and does not wait, but its children may, and do. An object that the parent does not declare has a
-// chain of its own among the children, with no order to the outside.
+// The children of different tasks are ordered by what the parents declare. A child's first access
+// to an object goes on where the parent's own access stands: it waits for what the parent's waits
+// for. When the parent's body ends, what follows the parent waits for those of its children that
+// use the object, and only for them. A weak access is for just that: the task does not use the
+// object and does not wait, but its children may, and do. An object that the parent does not
+// declare has a chain of its own among the children, with no order to the outside.
 //
 // Several accesses of one task to one object are one: of their mode if all have
 // the same, else InOut; weak if all are weak. A reduction is its task's only access to the object.
@@ -41,13 +42,15 @@
 //	t.Spawn(use, deps.Slice(v[40:60]).In())        // after both
 //	t.Spawn(step, deps.InOut(&v[0]))               // after the first
 //
-// To a range, an object is the bytes of its variable. Among objects only the address counts, until a sibling
-// names the first range, or if the parent has declared one: then objects are their bytes to each other as well. What is said above of
-// objects holds for each byte: groups, weak accesses, early release, combination. Release may give up a part of a range.
+// To a range, an object is the bytes of its variable. Among objects only the address counts, until
+// a sibling names the first range, or if the parent has declared one: then objects are their bytes
+// to each other as well. What is said above of objects holds for each byte: groups, weak accesses,
+// early release, combination. Release may give up a part of a range.
 //
-// A parent that has declared an object gives it up as a whole, even if its children name ranges of it. Several objects that are
-// named by one address before the first range, such as a struct and its first field, count as the largest of them, until they are over.
+// A parent that has declared an object gives it up as a whole, even if its children name ranges of
+// it. Several objects that are named by one address before the first range, such as a struct and
+// its first field, count as the largest of them, until they are over.
 //
-// The engine that orders tasks is package internal/chain. Values of this package are constants to it: any
-// number of goroutines may use one, but for an [Op] whose functions share something.
+// The engine that orders tasks is package internal/chain. Values of this package are constants to
+// it: any number of goroutines may use one, but for an [Op] whose functions share something.
 package deps

@@ -5,11 +5,12 @@ package deps
 
 // An Op is the operator of a reduction. It must be associative and commutative.
 type Op[T any] struct {
-	// Init gives a new private copy its neutral value: one that Combine changes nothing by. What it finds is the zero value, or
-	// what an earlier copy has left. Nil means the zero value.
+	// Init gives a new private copy its neutral value: one that Combine changes nothing by. What it
+	// finds is the zero value, or what an earlier copy has left. Nil means the zero value.
 	Init func(copy *T)
 
-	// Combine merges the value at from into that at into, and may use up the former. It must not keep from.
+	// Combine merges the value at from into that at into, and may use up the former. It must not
+	// keep from.
 	Combine func(into, from *T)
 
 	// The same for many elements: predefined operators have loops without a call for each.
@@ -89,7 +90,8 @@ func Prod[T Number]() Op[T] {
 	})
 }
 
-// Min finds the least: of floating-point numbers NaN if there is one. Its neutral value is the largest of the type, or +Inf.
+// Min finds the least: of floating-point numbers NaN if there is one. Its neutral value is the
+// largest of the type, or +Inf.
 func Min[T Real]() Op[T] {
 	_, top := extremes[T]()
 	return of(top, func(into, from *T) { *into = min(*into, *from) }, func(into, from []T) {
@@ -100,7 +102,8 @@ func Min[T Real]() Op[T] {
 	})
 }
 
-// Max finds the largest: of floating-point numbers NaN if there is one. Its neutral value is the least of the type, or -Inf.
+// Max finds the largest: of floating-point numbers NaN if there is one. Its neutral value is the
+// least of the type, or -Inf.
 func Max[T Real]() Op[T] {
 	bottom, _ := extremes[T]()
 	return of(bottom, func(into, from *T) { *into = max(*into, *from) }, func(into, from []T) {

@@ -17,21 +17,24 @@ import "weft/internal/chain"
 //	}
 //	t.Spawn(use, deps.In(&x)) // sees the value of before and all contributions
 //
-// Tasks that name the same Reduction take part in the same reduction: they form a group until a sibling accesses the
-// object otherwise (another Reduction of the same object is otherwise as well), or until the task that made them waits, gives the object
-// up, or ends. Participants do not wait for anything that the object's earlier users do. The group's copies are combined with what
-// the object has then when those and all participants are over, and before what comes after the group starts.
+// Tasks that name the same Reduction take part in the same reduction: they form a group until a
+// sibling accesses the object otherwise (another Reduction of the same object is otherwise as
+// well), or until the task that made them waits, gives the object up, or ends. Participants do not
+// wait for anything that the object's earlier users do. The group's copies are combined with what
+// the object has then when those and all participants are over, and before what comes after the
+// group starts.
 //
-// A participant may wait, block and bind events: its copy is its own until it gives the access up. A child that names the Reduction of its parent
-// takes part in the same reduction, so a tree of tasks can contribute without a wait; a parent that does not contribute itself
-// declares the access weak.
+// A participant may wait, block and bind events: its copy is its own until it gives the access up.
+// A child that names the Reduction of its parent takes part in the same reduction, so a tree of
+// tasks can contribute without a wait; a parent that does not contribute itself declares the access
+// weak.
 //
-// The order in which copies are combined is not defined, so the operator has to be associative and commutative. The sum of floating-point
-// numbers is not quite: it may differ in the last bits from run to run. Where that matters reduce integers, or
-// give the order by InOut.
+// The order in which copies are combined is not defined, so the operator has to be associative and
+// commutative. The sum of floating-point numbers is not quite: it may differ in the last bits from
+// run to run. Where that matters reduce integers, or give the order by InOut.
 //
-// A Reduction may be used any number of times, by several runs too, and keeps its private copies for the
-// next time. It must not be copied.
+// A Reduction may be used any number of times, by several runs too, and keeps its private copies
+// for the next time. It must not be copied.
 type Reduction[T any] struct {
 	reduced chain.Reduced
 	x       *T
@@ -50,8 +53,9 @@ func NewReduction[T any](x *T, op Op[T]) *Reduction[T] {
 	return r
 }
 
-// Reduce declares that the task contributes to the reduction. It waits for nothing on behalf of the object, which the
-// body must not touch: package task has Local for its private copy. A task has no other access to the object.
+// Reduce declares that the task contributes to the reduction. It waits for nothing on behalf of the
+// object, which the body must not touch: package task has Local for its private copy. A task has no
+// other access to the object.
 //
 // Weak: the task does not contribute itself, but its descendants may.
 func (r *Reduction[T]) Reduce() Access { return Access{r.reduced.Access()} }
@@ -63,10 +67,11 @@ type SliceReduction[T any] struct {
 	s       []T
 }
 
-// NewSliceReduction returns a reduction of the elements of s by op. As an object, s is named by its first element: reductions of
-// slices that overlap but begin at different elements are combined in no order, unless a sibling has named a range before (see
-// Ranges in the package's description). An empty slice is legal, and no other access concerns it. It panics if op has no
-// Combine, or if T has size zero.
+// NewSliceReduction returns a reduction of the elements of s by op. As an object, s is named by its
+// first element: reductions of slices that overlap but begin at different elements are combined in
+// no order, unless a sibling has named a range before (see Ranges in the package's description). An
+// empty slice is legal, and no other access concerns it. It panics if op has no Combine, or if T
+// has size zero.
 func NewSliceReduction[T any](s []T, op Op[T]) *SliceReduction[T] {
 	op.check()
 	chain.Slice(s) // refuses elements of size zero

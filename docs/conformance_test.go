@@ -22,8 +22,8 @@ var (
 	legalStates = regexp.MustCompile(`^(yes|differs|no)\b`)
 )
 
-// docs/conformance.md and the tests know of each other: a row that weft has, has a test of its name, and a test with the name of a row has
-// that row; every test that the page names exists.
+// docs/conformance.md and the tests know of each other: a row that weft has, has a test of its
+// name, and a test with the name of a row has that row; every test that the page names exists.
 func TestConformancePage(t *testing.T) {
 	exists := map[string]bool{}
 	ofRow := map[string][]string{}

@@ -23,8 +23,9 @@ func Example_modes() {
 		for range 3 { // these may run together, after the writer
 			t.Spawn(func(*task.Task) error { hits.Add(int64(x)); return nil }, deps.In(&x))
 		}
-		t.Spawn(func(*task.Task) error { x += 10; return nil }, deps.InOut(&x)) // after all readers
-		for range 4 {                                                           // these may run together, and care for themselves
+		// after all readers
+		t.Spawn(func(*task.Task) error { x += 10; return nil }, deps.InOut(&x))
+		for range 4 { // these may run together, and care for themselves
 			t.Spawn(func(*task.Task) error { hits.Add(1); return nil }, deps.Concurrent(&hits))
 		}
 		t.Spawn(func(*task.Task) error {
@@ -57,7 +58,8 @@ func Example_commutative() {
 				return nil
 			}, deps.Commutative(&force[e.from]), deps.Commutative(&force[e.to]))
 		}
-		t.Spawn(func(*task.Task) error { fmt.Println(force); return nil }, inAll...) // after all of them
+		// after all of them
+		t.Spawn(func(*task.Task) error { fmt.Println(force); return nil }, inAll...)
 		return nil
 	})
 	fmt.Println(err)
@@ -176,7 +178,8 @@ func Example_debug() {
 	var total int
 	err := rt.Run(context.Background(), func(t *task.Task) error {
 		t.SpawnWith(task.Attrs{Label: "first"}, func(t *task.Task) error { total = 1; return nil }, deps.Out(&total))
-		t.SpawnWith(task.Attrs{Label: "second"}, func(t *task.Task) error { // should say deps.InOut(&total).Weak()
+		t.SpawnWith(task.Attrs{Label: "second"}, func(t *task.Task) error {
+			// should say deps.InOut(&total).Weak()
 			t.SpawnWith(task.Attrs{Label: "inner"}, func(t *task.Task) error { total++; return nil }, deps.InOut(&total))
 			return nil
 		}) // and so nothing orders first and inner

@@ -22,7 +22,8 @@ func Example_storeOfEachProcess() {
 	}
 	defer os.RemoveAll(dir)
 	err = comm.Main(ctx, comm.Config{}, func(c *comm.Comm) error {
-		store, err := nam.Open(dir, nam.Config{}) // once per process: in the function of the rank, or before it
+		// once per process: in the function of the rank, or before it
+		store, err := nam.Open(dir, nam.Config{})
 		if err != nil {
 			return err
 		}

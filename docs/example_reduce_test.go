@@ -29,7 +29,8 @@ func Example_reduceDot() {
 			}
 			return nil
 		}, sum.Reduce())
-		t.Spawn(func(*task.Task) error { fmt.Println(dot); return nil }, deps.In(&dot)) // after all chunks
+		// after all chunks
+		t.Spawn(func(*task.Task) error { fmt.Println(dot); return nil }, deps.In(&dot))
 		return nil
 	})
 	fmt.Println(err)

@@ -49,7 +49,7 @@ func Example_ifence() {
 		}
 		src := []float64{float64(c.Rank() + 1)}
 		opened := win.Ifence(0)
-		if err := win.Put(comm.Of(src), 1-c.Rank(), 0); err != nil { // queued until the epoch is open
+		if err := win.Put(comm.Of(src), 1-c.Rank(), 0); err != nil { // queued until the fence
 			return err
 		}
 		closed := win.Ifence(0)

@@ -18,8 +18,9 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// The tests of this directory compile and run what the pages say. An example function holds the code of one or more
-// blocks of the guide; a block that is a whole program is built and run as a module of its own.
+// The tests of this directory compile and run what the pages say. An example function holds the
+// code of one or more blocks of the guide; a block that is a whole program is built and run as a
+// module of its own.
 
 // block is a fenced block of a page.
 type block struct {
@@ -75,7 +76,8 @@ func squeeze(text string) string {
 	return b.String()
 }
 
-// Every block of Go in the documentation is code that is compiled: of an example here, or of the heat program.
+// Every block of Go in the documentation is code that is compiled: of an example here, or of the
+// heat program.
 func TestBlocksAreCode(t *testing.T) {
 	var code []string
 	for _, dir := range []string{".", "../examples/heat"} {
@@ -105,8 +107,9 @@ func TestBlocksAreCode(t *testing.T) {
 
 func isProgram(b block) bool { return b.lang == "go" && strings.HasPrefix(b.text, "package main\n") }
 
-// Every block that is a whole program builds and runs in a module of its own, which finds weft by a replace line, and
-// prints the text block that follows it. The commands are those of docs/guide/start.md.
+// Every block that is a whole program builds and runs in a module of its own, which finds weft by a
+// replace line, and prints the text block that follows it. The commands are those of
+// docs/guide/start.md.
 func TestProgramsInModulesOfTheirOwn(t *testing.T) {
 	if testing.Short() {
 		t.Skip("builds programs")

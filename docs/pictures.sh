@@ -2,8 +2,8 @@
 # SPDX-FileCopyrightText: The weft authors
 # SPDX-License-Identifier: Apache-2.0
 
-# Makes the pictures of docs/profiling.md again: sh docs/pictures.sh, in the root of the repository. The pictures of the live page and of the profile need
-# chromium; without it, the others are made.
+# Makes the pictures of docs/profiling.md again: sh docs/pictures.sh, in the root of the repository.
+# The pictures of the live page and of the profile need chromium; without it, the others are made.
 set -eu
 cd "$(dirname "$0")/.."
 dir=$(mktemp -d)

@@ -15,16 +15,18 @@ import (
 )
 
 const (
-	maxRegion   = 1 << 48 // bytes; so that sums stay far from overflow
-	regionAlign = 64      // regions of one file begin on cache lines, so that ranks do not share any
+	maxRegion = 1 << 48 // bytes; so that sums stay far from overflow
+	// regions of one file begin on cache lines, so that ranks do not share any
+	regionAlign = 64
 )
 
-// Allocate makes a window with size bytes for this rank, addressed in units of unit bytes, and a name, which
-// Info().Get("psnam_window_name") tells. Collective over c; sizes and units may differ between ranks, and so
-// may Manifestation, Prefault. Space is reserved before it returns: puts never fail for want of it.
+// Allocate makes a window with size bytes for this rank, addressed in units of unit bytes, and a
+// name, which Info().Get("psnam_window_name") tells. Collective over c; sizes and units may differ
+// between ranks, and so may Manifestation, Prefault. Space is reserved before it returns: puts
+// never fail for want of it.
 //
-// Errors, on all ranks alike: ErrSize (also for a size above 0 on a rank other than 0 of a RawAndFlat window), ErrInfo,
-// ErrNoSpace, ErrExist, ErrClosed, those of Open.
+// Errors, on all ranks alike: ErrSize (also for a size above 0 on a rank other than 0 of a
+// RawAndFlat window), ErrInfo, ErrNoSpace, ErrExist, ErrClosed, those of Open.
 func (s *Store) Allocate(c *comm.Comm, size, unit int, opts ...Option) (*Win, error) {
 	set, err := newSettings(opts)
 	set.withDefaults()
@@ -59,8 +61,8 @@ type offer struct {
 	place                        [2]uint64 // of the store
 }
 
-// exchange tells every rank what every rank brings, and finds ranks that differ where they must not. All ranks come to
-// the same verdict.
+// exchange tells every rank what every rank brings, and finds ranks that differ where they must
+// not. All ranks come to the same verdict.
 func (s *Store) exchange(c *comm.Comm, size, unit int, set *settings) ([]offer, error) {
 	h := fnv.New64a()
 	h.Write([]byte(set.name))
@@ -219,15 +221,16 @@ func (a *allocating) reserve(id store.ID) error {
 	return a.s.st.Reserve(e.Record, int(e.Regions[a.c.Rank()].File))
 }
 
-// rollback undoes an allocation of which one step failed on some rank. All ranks call it, for the same reason.
+// rollback undoes an allocation of which one step failed on some rank. All ranks call it, for the
+// same reason.
 func (a *allocating) rollback(err error) error {
 	if a.handle != nil {
 		a.prefault.stop()
 		err = errors.Join(err, a.handle.Release())
 		a.handle = nil
 	}
-	// When all have let go, rank 0 can remove it. If the run is being aborted this does not wait, and the last rank
-	// that lets go removes it.
+	// When all have let go, rank 0 can remove it. If the run is being aborted this does not wait,
+	// and the last rank that lets go removes it.
 	berr := a.c.Barrier()
 	if a.creation != nil {
 		err = errors.Join(err, a.creation.Abort())
@@ -238,14 +241,15 @@ func (a *allocating) rollback(err error) error {
 	return err
 }
 
-// Attach opens a window that some program has allocated, by name. Collective over c, which may have any number of
-// ranks; the name counts on rank 0. The window has the regions of the group that made it: RemoteSize of them, each with
-// its size and unit. It is treated as persistent: Free leaves the memory where it is, unless SetInfo has made the
-// window volatile. Fences of an attached window order its operations as always, but do not move Epochs, which counts
-// what the makers completed.
+// Attach opens a window that some program has allocated, by name. Collective over c, which may have
+// any number of ranks; the name counts on rank 0. The window has the regions of the group that made
+// it: RemoteSize of them, each with its size and unit. It is treated as persistent: Free leaves the
+// memory where it is, unless SetInfo has made the window volatile. Fences of an attached window
+// order its operations as always, but do not move Epochs, which counts what the makers completed.
 //
-// Options: ReadOnly, Unsynced, or FromInfo with psnam_window_connect. Errors, on all ranks alike: ErrName, ErrAccess, ErrInfo,
-// ErrCorrupt, also ErrLost if part of the memory is not there, ErrUnsynced, ErrClosed.
+// Options: ReadOnly, Unsynced, or FromInfo with psnam_window_connect. Errors, on all ranks alike:
+// ErrName, ErrAccess, ErrInfo, ErrCorrupt, also ErrLost if part of the memory is not there,
+// ErrUnsynced, ErrClosed.
 func (s *Store) Attach(c *comm.Comm, name string, opts ...Option) (*Win, error) {
 	set, err := newSettings(opts)
 	if err == nil && *set != (settings{readOnly: set.readOnly, unsynced: set.unsynced}) {

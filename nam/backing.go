@@ -16,8 +16,8 @@ import (
 	"weft/rma"
 )
 
-// backing is one rank's way to a mapped allocation. It implements rma.Backing: an operation is one copy to or from the
-// mapping, which every process that has the allocation mapped sees.
+// backing is one rank's way to a mapped allocation. It implements rma.Backing: an operation is one
+// copy to or from the mapping, which every process that has the allocation mapped sees.
 type backing struct {
 	// constant after construction
 	s       *Store
@@ -91,7 +91,8 @@ func (b *backing) Accumulate(rank, off int, src comm.Buffer, op comm.Op) error {
 	return errors.Join(lerr, b.lost(gerr), err)
 }
 
-// lost stops the count of epochs if what was to be written is not there any more: this epoch is not complete.
+// lost stops the count of epochs if what was to be written is not there any more: this epoch is not
+// complete.
 func (b *backing) lost(err error) error {
 	if err != nil {
 		b.h.Break()
@@ -99,7 +100,8 @@ func (b *backing) lost(err error) error {
 	return err
 }
 
-// Flush: what was copied is in the mapping and needs nothing more, unless the epoch has to be on the disk.
+// Flush: what was copied is in the mapping and needs nothing more, unless the epoch has to be on
+// the disk.
 func (b *backing) Flush(done func(error)) {
 	if b.flusher == nil {
 		done(nil)
@@ -121,8 +123,9 @@ func (b *backing) syncTouched() error {
 	return nil
 }
 
-// Closed: every rank's part of the epoch is in place, so it may be counted. Every rank counts before its own fence
-// completes; whoever is first, the count covers the fence when it completes anywhere.
+// Closed: every rank's part of the epoch is in place, so it may be counted. Every rank counts
+// before its own fence completes; whoever is first, the count covers the fence when it completes
+// anywhere.
 func (b *backing) Closed(done func(error)) {
 	b.fences++
 	switch {
@@ -206,8 +209,8 @@ func (p *prefaulter) stop() {
 	}
 }
 
-// flusher runs what blocks on the disk apart from whoever completes fences. One goroutine, owned by one rank's
-// backing, from its making to its Free.
+// flusher runs what blocks on the disk apart from whoever completes fences. One goroutine, owned by
+// one rank's backing, from its making to its Free.
 type flusher struct {
 	jobs chan func() // capacity 1: a rank has one fence at hand at a time, so who sends never waits
 	done chan struct{}

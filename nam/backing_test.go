@@ -16,7 +16,8 @@ import (
 	"weft/comm"
 )
 
-// When an epoch cannot be made durable on one rank, every rank learns it and the count stands still.
+// When an epoch cannot be made durable on one rank, every rank learns it and the count stands
+// still.
 func TestLostEpochIsNotCounted(t *testing.T) {
 	for _, sync := range []Sync{SyncProcess, SyncEpoch} {
 		s, err := Open(t.TempDir(), Config{})
@@ -222,7 +223,8 @@ func TestConcurrentCallersHammer(t *testing.T) {
 	}
 }
 
-// Goroutines that begin to write to the same ranks at once: the epoch is on the disk behind its fence, and nothing races.
+// Goroutines that begin to write to the same ranks at once: the epoch is on the disk behind its
+// fence, and nothing races.
 func TestFirstWritersHammer(t *testing.T) {
 	const ranks, callers, n = 2, 4, 8 << 10
 	s, err := Open(t.TempDir(), Config{})

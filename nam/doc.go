@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: The weft authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package nam is network-attached memory: windows whose memory is kept by a store, outlives the program that made it,
-// and is found again by name.
+// Package nam is network-attached memory: windows whose memory is kept by a store, outlives the
+// program that made it, and is found again by name.
 //
 //	s, err := nam.Open("", nam.Config{})                      // the default directory; nothing to start
 //	w, err := s.Allocate(c, n*8, 8, nam.Persistent)           // collective; n float64 for this rank
@@ -21,25 +21,29 @@
 //
 // # Terms
 //
-// The manager grants allocations; an allocation is divided into segments; a window's regions live in segments, and each
-// region belongs, by convention only, to one rank of the group that made the window. Here the manager is embedded in the
-// process, and a store is a directory: one memory-mapped file per allocation and the metadata in a database beside them.
-// README.md describes layout and protocols.
+// The manager grants allocations; an allocation is divided into segments; a window's regions live
+// in segments, and each region belongs, by convention only, to one rank of the group that made the
+// window. Here the manager is embedded in the process, and a store is a directory: one
+// memory-mapped file per allocation and the metadata in a database beside them. README.md describes
+// layout and protocols.
 //
-// Options have typed forms and the string forms of ParaStation MPI (psnam_manifestation, psnam_consistency,
-// psnam_structure), which FromInfo parses. Without options a window is libnam, volatile, managed_contiguous.
+// Options have typed forms and the string forms of ParaStation MPI (psnam_manifestation,
+// psnam_consistency, psnam_structure), which FromInfo parses. Without options a window is libnam,
+// volatile, managed_contiguous.
 //
 // # States of an allocation
 //
 //	creating → ready → deleting → gone
 //
-// Only a ready one can be attached to by name. A crash while creating or deleting, and the death of the last user of a
-// volatile one, leave something that the next Open removes.
+// Only a ready one can be attached to by name. A crash while creating or deleting, and the death of
+// the last user of a volatile one, leave something that the next Open removes.
 //
 // # Invariants
 //
-//   - When a fence completes at any rank of the group that made the window, Epochs covers it already, for every process.
-//   - What Epochs covers is in the mapping and hence survives the death of all processes; with SyncEpoch, on the disk.
+//   - When a fence completes at any rank of the group that made the window, Epochs covers it
+//     already, for every process.
+//   - What Epochs covers is in the mapping and hence survives the death of all processes; with
+//     SyncEpoch, on the disk.
 //   - After the machine has stopped, a window whose data may be missing says so: ErrUnsynced.
 //   - What has files and no record is kept, unless it was removed, or never complete.
 //   - All space of a window is reserved before Allocate returns.
@@ -47,11 +51,12 @@
 //
 // # Concurrency
 //
-// Any goroutine may call any method. Allocate, Attach, SetInfo, Free and the methods of Store block on the disk, on
-// other ranks, and for a bounded time on other processes. Put and Get are one copy, and do not block beyond page faults.
-// Accumulate waits for other Accumulates on the same bytes, also of other processes. With SyncEpoch each rank's window
-// owns one goroutine, until Free, that waits for the disk.
+// Any goroutine may call any method. Allocate, Attach, SetInfo, Free and the methods of Store block
+// on the disk, on other ranks, and for a bounded time on other processes. Put and Get are one copy,
+// and do not block beyond page faults. Accumulate waits for other Accumulates on the same bytes,
+// also of other processes. With SyncEpoch each rank's window owns one goroutine, until Free, that
+// waits for the disk.
 //
-// Lock order: rma's, then the store's (see package nam/internal/store). No lock of this package is held while another
-// is taken.
+// Lock order: rma's, then the store's (see package nam/internal/store). No lock of this package is
+// held while another is taken.
 package nam

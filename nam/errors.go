@@ -14,29 +14,33 @@ import (
 	"weft/rma"
 )
 
-// Errors of this package. Every call returns them wrapped in an [*Error]. A collective call returns the same of these on
-// all ranks, and nothing of what it began is left. Put, Get, Accumulate and the fences return rma's errors.
+// Errors of this package. Every call returns them wrapped in an [*Error]. A collective call returns
+// the same of these on all ranks, and nothing of what it began is left. Put, Get, Accumulate and
+// the fences return rma's errors.
 var (
-	ErrExist       = store.ErrExist       // the name is in use
-	ErrName        = store.ErrName        // no such window: never made, not complete, or removed
-	ErrNoSpace     = store.ErrNoSpace     // the capacity of the store or the disk does not suffice
-	ErrAccess      = store.ErrAccess      // owner and mode of the window forbid it
-	ErrCorrupt     = store.ErrCorrupt     // the store's files are damaged
-	ErrVersion     = store.ErrVersion     // the store was made by a program with another layout
-	ErrBusy        = store.ErrBusy        // another process holds the store's lock, or is making the window
+	ErrExist   = store.ErrExist   // the name is in use
+	ErrName    = store.ErrName    // no such window: never made, not complete, or removed
+	ErrNoSpace = store.ErrNoSpace // the capacity of the store or the disk does not suffice
+	ErrAccess  = store.ErrAccess  // owner and mode of the window forbid it
+	ErrCorrupt = store.ErrCorrupt // the store's files are damaged
+	ErrVersion = store.ErrVersion // the store was made by a program with another layout
+	// another process holds the store's lock, or is making the window
+	ErrBusy        = store.ErrBusy
 	ErrClosed      = store.ErrClosed      // the store is closed
 	ErrUnsupported = store.ErrUnsupported // not on this operating system
 	ErrSize        = store.ErrSize        // sizes, units, names or modes that cannot be
 
-	// ErrInfo, which is rma's: an unknown psnam key or value, an option that does not belong here, or ranks that differ in what must be
-	// the same on all.
+	// ErrInfo, which is rma's: an unknown psnam key or value, an option that does not belong here,
+	// or ranks that differ in what must be the same on all.
 	ErrInfo = rma.ErrInfo
-	// ErrLost: part of the memory is not there any more (its file was cut, replaced or removed, or its disk has failed), or it
-	// can no longer be made durable. The epoch count stands still: the window is lost for writing. Where it is found when a window
-	// is attached to, the error is ErrCorrupt as well.
+	// ErrLost: part of the memory is not there any more (its file was cut, replaced or removed, or
+	// its disk has failed), or it can no longer be made durable. The epoch count stands still: the
+	// window is lost for writing. Where it is found when a window is attached to, the error is
+	// ErrCorrupt as well.
 	ErrLost = store.ErrLost
-	// ErrUnsynced: the machine has stopped while the window was in use, before it was on the disk, so its count of epochs may be there
-	// and their data not. Stat tells how many epochs it can vouch for; see Unsynced.
+	// ErrUnsynced: the machine has stopped while the window was in use, before it was on the disk,
+	// so its count of epochs may be there and their data not. Stat tells how many epochs it can
+	// vouch for; see Unsynced.
 	ErrUnsynced = store.ErrUnsynced
 )
 
@@ -77,7 +81,8 @@ func fail(op, name string, err error) error {
 // ErrStore: the ranks of a collective call have different stores open. Every rank gets it.
 var ErrStore = errors.New("different stores")
 
-// kinds numbers the errors that travel between ranks. 0 is no error; the last entry stands for all others.
+// kinds numbers the errors that travel between ranks. 0 is no error; the last entry stands for all
+// others.
 var kinds = []error{nil, ErrExist, ErrName, ErrNoSpace, ErrAccess, store.ErrGone, ErrCorrupt, ErrVersion, ErrBusy, ErrClosed, ErrUnsupported,
 	ErrSize, ErrInfo, ErrLost, ErrUnsynced, errOther}
 
@@ -109,8 +114,8 @@ func (e *remoteError) Unwrap() error { return e.kind }
 
 const maxErrorText = 1024 // bytes; a limit for what travels
 
-// agree is where ranks settle whether a step of a collective call succeeded: if any of them has an error, all return
-// that of the lowest such rank. Collective.
+// agree is where ranks settle whether a step of a collective call succeeded: if any of them has an
+// error, all return that of the lowest such rank. Collective.
 func agree(c *comm.Comm, op, name string, err error) error {
 	votes := make([]int64, c.Size())
 	what := comm.ForAllocate

@@ -23,7 +23,8 @@ import (
 	"weft/trace"
 )
 
-// The memory of a window, its epochs and its end are in a recording, in the order in which they happen, and on the timeline.
+// The memory of a window, its epochs and its end are in a recording, in the order in which they
+// happen, and on the timeline.
 func TestEvents(t *testing.T) {
 	for _, sync := range []nam.Sync{nam.SyncProcess, nam.SyncEpoch} {
 		s := newTestStore(t, nam.Config{})

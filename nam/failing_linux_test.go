@@ -324,7 +324,8 @@ func files(s *nam.Store) (names []string) {
 // count of epochs stays, and so it does with an attached writer's part.
 func TestFenceWhoseForceFails(t *testing.T) {
 	const fences = 4
-	forced := []int{0, 1, 1, 2, 2, 3, 3} // the fence that asks for each force: the data, then the count
+	// the fence that asks for each force: the data, then the count
+	forced := []int{0, 1, 1, 2, 2, 3, 3}
 	for i, lost := range forced {
 		dir := shortDir(t)
 		n := 0
@@ -388,7 +389,8 @@ func TestDamagedCountAtAFence(t *testing.T) {
 			if err = errors.Join(err, ferr); err != nil {
 				return err
 			}
-			b := make([]byte, 8) // a number and its checksum, one bit of which is wrong whatever it was
+			// a number and its checksum, one bit of which is wrong whatever it was
+			b := make([]byte, 8)
 			_, rerr := f.ReadAt(b, 16)
 			b[0], b[7] = b[0]^0x80*(1-littleEndian), b[7]^0x80*littleEndian
 			_, werr := f.WriteAt(b, 16)

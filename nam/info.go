@@ -13,10 +13,14 @@ import (
 
 // Info keys. Those that begin with psnam are ParaStation MPI's, with its values.
 const (
-	KeyManifestation = "psnam_manifestation"  // psnam_manifestation_libnam, psnam_manifestation_persshm (or …_pershm)
-	KeyConsistency   = "psnam_consistency"    // psnam_consistency_volatile, psnam_consistency_persistent
-	KeyStructure     = "psnam_structure"      // psnam_structure_raw_and_flat, …_managed_contiguous, …_managed_distributed
-	KeyWindowName    = "psnam_window_name"    // of the window; given to Allocate, the name that it is to have
+	// psnam_manifestation_libnam, psnam_manifestation_persshm (or …_pershm)
+	KeyManifestation = "psnam_manifestation"
+	// psnam_consistency_volatile, psnam_consistency_persistent
+	KeyConsistency = "psnam_consistency"
+	// psnam_structure_raw_and_flat, …_managed_contiguous, …_managed_distributed
+	KeyStructure = "psnam_structure"
+	// of the window; given to Allocate, the name that it is to have
+	KeyWindowName    = "psnam_window_name"
 	KeyWindowConnect = "psnam_window_connect" // "true": accepted by Attach, which needs no telling
 	KeySync          = "weft_nam_sync"        // process, epoch
 	KeyMode          = "weft_nam_mode"        // octal permission bits
@@ -75,8 +79,9 @@ func flag[T interface {
 
 type infoOption struct{ info comm.Info }
 
-// FromInfo is the options that an info says in strings. Keys that begin with psnam_ or weft_nam_ and are unknown are
-// refused, since a misspelt key would silently lose data; all other keys are left alone.
+// FromInfo is the options that an info says in strings. Keys that begin with psnam_ or weft_nam_
+// and are unknown are refused, since a misspelt key would silently lose data; all other keys are
+// left alone.
 func FromInfo(info comm.Info) Option { return infoOption{info} }
 
 func (o infoOption) apply(s *settings) error {

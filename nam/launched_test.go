@@ -25,7 +25,8 @@ import (
 	"weft/nam"
 )
 
-// envStep is where a rank of a job kills itself: RANK:NAME#N, the N-th time that it comes to the step NAME. "?" prints the steps.
+// envStep is where a rank of a job kills itself: RANK:NAME#N, the N-th time that it comes to the
+// step NAME. "?" prints the steps.
 const envStep = "WEFT_TEST_NAM_STEP"
 
 // stepper returns what is called at each step of the store's protocols.
@@ -54,7 +55,8 @@ func stepper() (func(string), bool) {
 	}, true
 }
 
-// rankOfAJob is what a rank in a process of its own does: all that is collective, with a store of its own in the directory.
+// rankOfAJob is what a rank in a process of its own does: all that is collective, with a store of
+// its own in the directory.
 func rankOfAJob(s *nam.Store) error {
 	return comm.Main(context.Background(), comm.Config{}, func(c *comm.Comm) error {
 		me, n := c.Rank(), c.Size()
@@ -181,7 +183,8 @@ func runJob(t *testing.T, ranks int, dir, step string) (status int, stdout, stde
 	return status, out.String(), errs.String()
 }
 
-// shortDir is a directory in memory if there is one: what a killed process leaves is the same there.
+// shortDir is a directory in memory if there is one: what a killed process leaves is the same
+// there.
 func shortDir(t *testing.T) string {
 	dir, err := os.MkdirTemp("/dev/shm", "weft-nam-test-")
 	if err != nil {
@@ -191,7 +194,8 @@ func shortDir(t *testing.T) string {
 	return dir
 }
 
-// Ranks in processes of their own that open one directory make, use and free windows like ranks of one process.
+// Ranks in processes of their own that open one directory make, use and free windows like ranks of
+// one process.
 func TestRanksAsProcesses(t *testing.T) {
 	for _, ranks := range []int{2, 3} {
 		dir := shortDir(t)
@@ -209,8 +213,8 @@ func TestRanksAsProcesses(t *testing.T) {
 
 var everyStep = flag.Bool("every-step", false, "kill ranks at every time that they come to a step, not only at the first")
 
-// A rank is killed at each step that it comes to, in turn; the others end. What was complete is intact, what was not is gone, and
-// every name can be used.
+// A rank is killed at each step that it comes to, in turn; the others end. What was complete is
+// intact, what was not is gone, and every name can be used.
 func TestKillOneRankAtEveryStep(t *testing.T) {
 	status, out, stderr := runJob(t, 2, shortDir(t), "?")
 	require.Zero(t, status, stderr)
@@ -226,7 +230,9 @@ func TestKillOneRankAtEveryStep(t *testing.T) {
 	for _, step := range steps {
 		dir := shortDir(t)
 		status, _, stderr := runJob(t, 2, dir, step)
-		if status != 0 { // it is chance which rank comes first to some of the steps: those of making the store, or of cleaning up
+		if status != 0 {
+			// it is chance which rank comes first to some of the steps: those of making the store,
+			// or of cleaning up
 			require.Equal(t, 128+int(syscall.SIGKILL), status, "%s: %s", step, stderr)
 			killed++
 		}
@@ -236,7 +242,8 @@ func TestKillOneRankAtEveryStep(t *testing.T) {
 		require.NoError(t, err, step)
 		for _, a := range all {
 			require.Equal(t, "ready", a.State, step)
-			// A volatile window may have been persistent for a moment, between the calls of SetInfo.
+			// A volatile window may have been persistent for a moment, between the calls of
+			// SetInfo.
 			if strings.HasPrefix(a.Name, "kept") {
 				run(t, 1, func(c *comm.Comm) error { return readKept(s, c, a.Name) })
 			} else {

@@ -62,7 +62,8 @@ func requireEmpty(t *testing.T, s *nam.Store) {
 	require.Empty(t, files)
 }
 
-// One program writes, another with a different number of ranks reads: every structure, several group sizes.
+// One program writes, another with a different number of ranks reads: every structure, several
+// group sizes.
 func TestPassDataToAnotherProgram(t *testing.T) {
 	for _, structure := range []nam.Structure{nam.ManagedContiguous, nam.ManagedDistributed} {
 		for _, makers := range []int{1, 2, 5} {
@@ -398,7 +399,8 @@ func TestConsistencyCanChangeUntilFree(t *testing.T) {
 	_, err := s.Stat("w")
 	require.NoError(t, err)
 
-	// Attached to and made volatile: the seed's only way to remove a window, while another is attached.
+	// Attached to and made volatile: the seed's only way to remove a window, while another is
+	// attached.
 	run(t, 2, func(c *comm.Comm) error {
 		other, err := s.Attach(c, "w")
 		if err != nil {

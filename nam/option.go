@@ -11,8 +11,9 @@ import (
 	"strings"
 )
 
-// Manifestation says which memory a rank's region is made of. Each rank may choose its own. In a store that the process
-// opens itself, both are a memory-mapped file of the store's directory; the choice is recorded.
+// Manifestation says which memory a rank's region is made of. Each rank may choose its own. In a
+// store that the process opens itself, both are a memory-mapped file of the store's directory; the
+// choice is recorded.
 type Manifestation uint8
 
 const (
@@ -20,7 +21,8 @@ const (
 	PersSHM                          // node-local persistent shared memory
 )
 
-// Consistency says what becomes of a window's memory when the window is freed. The same on all ranks.
+// Consistency says what becomes of a window's memory when the window is freed. The same on all
+// ranks.
 type Consistency uint8
 
 const (
@@ -32,40 +34,47 @@ const (
 type Structure uint8
 
 const (
-	RawAndFlat         Structure = 1 + iota // one region, of rank 0, without recorded structure; the others pass size 0
-	ManagedContiguous                       // one allocation made by rank 0, with a region for each rank: the default
-	ManagedDistributed                      // an allocation for each rank that passes a size above 0, made by that rank
+	// one region, of rank 0, without recorded structure; the others pass size 0
+	RawAndFlat Structure = 1 + iota
+	// one allocation made by rank 0, with a region for each rank: the default
+	ManagedContiguous
+	// an allocation for each rank that passes a size above 0, made by that rank
+	ManagedDistributed
 )
 
 // Sync says what a completed fence guarantees. The same on all ranks.
 type Sync uint8
 
 const (
-	SyncProcess Sync = 1 + iota // what was put survives the death of every process, and after Free that of the machine: the default
-	SyncEpoch                   // and of the machine: a fence forces the epoch to the disk before it completes
+	// what was put survives the death of every process, and after Free that of the machine: the
+	// default
+	SyncProcess Sync = 1 + iota
+	// and of the machine: a fence forces the epoch to the disk before it completes
+	SyncEpoch
 )
 
 // Name is the window's name instead of a random one. It must not be in use (ErrExist).
 type Name string
 
-// Mode is who may attach, as permission bits; default 0600. Only the bits for reading and writing count. The same on all ranks.
+// Mode is who may attach, as permission bits; default 0600. Only the bits for reading and writing
+// count. The same on all ranks.
 type Mode fs.FileMode
 
 // Prefault makes the pages of this rank's region present, in order, from the allocation on. Without
-// it, the first put to each page pays for a page fault, which is several times the cost of the copy.
-// The kernel takes 0.3 to 1.5 seconds per GiB: Allocate waits for at most a tenth of a second, and
-// what is left becomes present in the background while the rank goes on.
+// it, the first put to each page pays for a page fault, which is several times the cost of the
+// copy. The kernel takes 0.3 to 1.5 seconds per GiB: Allocate waits for at most a tenth of a
+// second, and what is left becomes present in the background while the rank goes on.
 type Prefault bool
 
 // ReadOnly attaches a window for Get only.
 type ReadOnly bool
 
-// Unsynced attaches, together with ReadOnly, also a window that the stop of the machine has left unsynced, instead of
-// ErrUnsynced. Its Epochs are those that it can vouch for.
+// Unsynced attaches, together with ReadOnly, also a window that the stop of the machine has left
+// unsynced, instead of ErrUnsynced. Its Epochs are those that it can vouch for.
 type Unsynced bool
 
-// Option of Allocate and Attach: Manifestation, Consistency, Structure, Sync, Name, Mode, Prefault, ReadOnly, Unsynced, and
-// FromInfo for their string forms. Of several of a kind the last counts.
+// Option of Allocate and Attach: Manifestation, Consistency, Structure, Sync, Name, Mode, Prefault,
+// ReadOnly, Unsynced, and FromInfo for their string forms. Of several of a kind the last counts.
 type Option interface{ apply(*settings) error }
 
 // settings are what the options say. Zero: not said.

@@ -99,7 +99,8 @@ const (
 
 func snapshotValue(rank, k, i int) int64 { return int64(rank)<<40 | int64(k+1)<<20 | int64(i) }
 
-// writeSnapshots is the snapshot loop of a simulation: fence, puts, fence for each, one slot after the other.
+// writeSnapshots is the snapshot loop of a simulation: fence, puts, fence for each, one slot after
+// the other.
 func writeSnapshots(s *nam.Store, c *comm.Comm, opt nam.Option) error {
 	me := c.Rank()
 	w, err := s.Allocate(c, snapshots*snapshotElems*8, 8, nam.Persistent, nam.Name("snapshots"), opt)
@@ -226,7 +227,8 @@ func TestKillLeavesCompleteSnapshots(t *testing.T) {
 		for range 4 {
 			dir := t.TempDir()
 			kill := startReady(t, role, dir)
-			time.Sleep(time.Duration(rng.IntN(20_000)) * time.Microsecond) // the moment of death is the input of this test
+			// the moment of death is the input of this test
+			time.Sleep(time.Duration(rng.IntN(20_000)) * time.Microsecond)
 			kill()
 			s, err := nam.Open(dir, nam.Config{})
 			require.NoError(t, err)
@@ -325,7 +327,8 @@ func addOnes(w *nam.Win) error {
 	ones := []float64{1, 1, 1}
 	err := w.Fence(0)
 	for range adds {
-		err = errors.Join(err, w.Accumulate(comm.Of(ones), 0, 3, comm.Sum)) // at byte 3: not aligned
+		// at byte 3: not aligned
+		err = errors.Join(err, w.Accumulate(comm.Of(ones), 0, 3, comm.Sum))
 	}
 	return errors.Join(err, w.Fence(0))
 }
@@ -366,7 +369,8 @@ func TestAccumulateAcrossProcesses(t *testing.T) {
 	require.NoError(t, s.Close())
 }
 
-// Programs that all allocate, look and remove at once; nothing is left and nobody sees a damaged store.
+// Programs that all allocate, look and remove at once; nothing is left and nobody sees a damaged
+// store.
 func TestManyStoresHammer(t *testing.T) {
 	dir := t.TempDir()
 	errs := make(chan error, 3)

@@ -20,18 +20,21 @@ import (
 
 // Config of Open. The zero value works.
 type Config struct {
-	// Capacity is the limit for all windows of the store together, in bytes, counted in whole pages with one page for
-	// each allocation's header. 0: only the disk is the limit. It binds what this Store allocates.
+	// Capacity is the limit for all windows of the store together, in bytes, counted in whole pages
+	// with one page for each allocation's header. 0: only the disk is the limit. It binds what this
+	// Store allocates.
 	Capacity int64
-	// LockWait is how long a call waits while other processes change the store's metadata. 0: 10 seconds.
+	// LockWait is how long a call waits while other processes change the store's metadata. 0: 10
+	// seconds.
 	LockWait time.Duration
 	// MustExist makes Open fail with fs.ErrNotExist where there is no store, instead of making one.
 	MustExist bool
-	// ReadOnly opens a store for looking and for Attach with ReadOnly, and changes nothing in it. A store that this process
-	// cannot write is opened so without being asked. It must exist.
+	// ReadOnly opens a store for looking and for Attach with ReadOnly, and changes nothing in it. A
+	// store that this process cannot write is opened so without being asked. It must exist.
 	ReadOnly bool
-	// Logger is told what is wrong with the store and what was done about it: damage that was mended, windows that
-	// are set aside, a store that cannot be written. nil: standard error. Of the ranks of a launched job one tells of each.
+	// Logger is told what is wrong with the store and what was done about it: damage that was
+	// mended, windows that are set aside, a store that cannot be written. nil: standard error. Of
+	// the ranks of a launched job one tells of each.
 	Logger *slog.Logger
 
 	step func(string) // tests end the process here
@@ -57,16 +60,17 @@ func (c *Config) internal(dir string) store.Config {
 	return k
 }
 
-// Store is an open store of network-attached memory: the manager, embedded in this process. Any goroutine may call any
-// method; several processes may have the same directory open.
+// Store is an open store of network-attached memory: the manager, embedded in this process. Any
+// goroutine may call any method; several processes may have the same directory open.
 type Store struct {
 	st *store.Store // constant after construction
 }
 
-// Open opens the store in dir, or makes it. An empty dir is DefaultDir, which is refused (ErrAccess) if $WEFT_NAM_DIR does not
-// name it and another user has made it or may write it. It reclaims what dead processes left: windows
-// that were being made or removed, and volatile ones. Files without a record are set aside: see SetAside. A store that
-// cannot be written is opened for reading only: see ReadOnly. Errors: ErrAccess, ErrCorrupt, ErrVersion, ErrBusy, ErrNoSpace.
+// Open opens the store in dir, or makes it. An empty dir is DefaultDir, which is refused
+// (ErrAccess) if $WEFT_NAM_DIR does not name it and another user has made it or may write it. It
+// reclaims what dead processes left: windows that were being made or removed, and volatile ones.
+// Files without a record are set aside: see SetAside. A store that cannot be written is opened for
+// reading only: see ReadOnly. Errors: ErrAccess, ErrCorrupt, ErrVersion, ErrBusy, ErrNoSpace.
 func Open(dir string, cfg Config) (*Store, error) {
 	if dir == "" {
 		dir = DefaultDir()
@@ -104,23 +108,27 @@ type RegionInfo struct {
 
 // Allocation describes a window in the store.
 type Allocation struct {
-	Name        string       `json:"name"`
-	ID          string       `json:"id"`    // of its files
-	State       string       `json:"state"` // creating, ready, deleting; unsynced, damaged; set aside
-	Structure   Structure    `json:"structure"`
-	Consistency Consistency  `json:"consistency"`
-	Sync        Sync         `json:"sync"`
-	Bytes       int64        `json:"bytes"`     // sum of the regions
-	Footprint   int64        `json:"footprint"` // what it takes of the capacity
-	Epochs      uint64       `json:"epochs"`    // completed fences of the group that made it
-	Vouched     uint64       `json:"vouched"`   // those of them that are certainly there: fewer only if it is unsynced
-	Mode        fs.FileMode  `json:"mode"`
-	UID         int          `json:"uid"`
-	GID         int          `json:"gid"`
-	Created     time.Time    `json:"created"`
-	Creator     string       `json:"creator"`           // program, process and host
-	Regions     []RegionInfo `json:"regions"`           // by rank of the group that made it
-	Problem     string       `json:"problem,omitempty"` // why it cannot be used, if it is damaged or may not be read; why it cannot be restored, if it is set aside
+	Name string `json:"name"`
+	ID   string `json:"id"` // of its files
+	// creating, ready, deleting; unsynced, damaged; set aside
+	State       string      `json:"state"`
+	Structure   Structure   `json:"structure"`
+	Consistency Consistency `json:"consistency"`
+	Sync        Sync        `json:"sync"`
+	Bytes       int64       `json:"bytes"`     // sum of the regions
+	Footprint   int64       `json:"footprint"` // what it takes of the capacity
+	Epochs      uint64      `json:"epochs"`    // completed fences of the group that made it
+	// those of them that are certainly there: fewer only if it is unsynced
+	Vouched uint64       `json:"vouched"`
+	Mode    fs.FileMode  `json:"mode"`
+	UID     int          `json:"uid"`
+	GID     int          `json:"gid"`
+	Created time.Time    `json:"created"`
+	Creator string       `json:"creator"` // program, process and host
+	Regions []RegionInfo `json:"regions"` // by rank of the group that made it
+	// why it cannot be used, if it is damaged or may not be read; why it cannot be restored, if it
+	// is set aside
+	Problem string `json:"problem,omitempty"`
 }
 
 // MarshalText gives the string forms in JSON.
@@ -150,7 +158,8 @@ func describe(e store.Entry) *Allocation {
 		UID: int(e.UID), GID: int(e.GID), Created: e.Created, Creator: e.Creator,
 	}
 	switch {
-	case errors.Is(e.Problem, ErrAccess): // of another user, and nothing is known to be wrong with it
+	case errors.Is(e.Problem, ErrAccess):
+		// of another user, and nothing is known to be wrong with it
 		a.Problem = e.Problem.Error()
 	case e.Problem != nil:
 		a.State, a.Problem = "damaged", e.Problem.Error()
@@ -185,8 +194,8 @@ func (s *Store) Stat(name string) (*Allocation, error) {
 	return describe(e), nil
 }
 
-// Remove takes a window's name away at once; its memory goes when its last user frees it or dies. Errors: ErrName,
-// ErrAccess, ErrBusy if it is being made.
+// Remove takes a window's name away at once; its memory goes when its last user frees it or dies.
+// Errors: ErrName, ErrAccess, ErrBusy if it is being made.
 func (s *Store) Remove(name string) error {
 	return fail("remove", name, s.hint(s.st.Remove(name), name))
 }

@@ -17,8 +17,8 @@ import (
 	"weft/rma"
 )
 
-// Win is a window of network-attached memory. Put, Get, Accumulate and the fences are rma's; there is no pointer to the
-// memory.
+// Win is a window of network-attached memory. Put, Get, Accumulate and the fences are rma's; there
+// is no pointer to the memory.
 type Win struct {
 	*rma.Win
 
@@ -28,11 +28,12 @@ type Win struct {
 	rec  *store.Record
 	rank int
 
-	volatile atomic.Bool // what Free does. Changed by the collective SetInfo, so the same on all ranks
+	// what Free does. Changed by the collective SetInfo, so the same on all ranks
+	volatile atomic.Bool
 }
 
-// newWin makes the window of a mapped allocation. It takes over h and prefault. rawUnit is what the makers of raw memory
-// address it in; its record knows bytes only.
+// newWin makes the window of a mapped allocation. It takes over h and prefault. rawUnit is what the
+// makers of raw memory address it in; its record knows bytes only.
 func newWin(s *Store, c *comm.Comm, h *store.Handle, set *settings, prefault *prefaulter, maker bool, rawUnit int) (*Win, error) {
 	w := &Win{rec: h.Record(), rank: c.Rank()}
 	w.volatile.Store(set.consistency == Volatile)
@@ -47,7 +48,8 @@ func newWin(s *Store, c *comm.Comm, h *store.Handle, set *settings, prefault *pr
 		w.named(maker)
 	}
 	if w.ctl, err = c.Dup(); err != nil {
-		return nil, errors.Join(err, w.Win.Free()) // frees the backing once, though the run's end may free the window at the same time
+		// frees the backing once, though the run's end may free the window at the same time
+		return nil, errors.Join(err, w.Win.Free())
 	}
 	return w, nil
 }
@@ -58,17 +60,20 @@ func (w *Win) Name() string { return w.rec.Name }
 // RemoteSize is the number of ranks of the group that made the window; 1 for raw memory.
 func (w *Win) RemoteSize() int { return w.GroupSize() }
 
-// Region is the size in bytes and the displacement unit of a rank of the group that made the window. It panics if there
-// is no such rank.
+// Region is the size in bytes and the displacement unit of a rank of the group that made the
+// window. It panics if there is no such rank.
 func (w *Win) Region(rank int) (size, unit int) { return w.Size(rank), w.Unit(rank) }
 
-// Epochs is the number of fences that the group that made the window has completed: what was put before the n-th of
-// them is all there if Epochs is n or more, also after a crash. With SyncProcess that is a crash of processes, with
-// SyncEpoch one of the machine. When a fence completes on any rank, it is counted already.
+// Epochs is the number of fences that the group that made the window has completed: what was put
+// before the n-th of them is all there if Epochs is n or more, also after a crash. With SyncProcess
+// that is a crash of processes, with SyncEpoch one of the machine. When a fence completes on any
+// rank, it is counted already.
 //
-// The usual pattern (fence, puts, fence for each snapshot) completes snapshot i, from 0, with fence 2i+2.
+// The usual pattern (fence, puts, fence for each snapshot) completes snapshot i, from 0, with fence
+// 2i+2.
 //
-// Of a window that was attached to with Unsynced it is what the window can vouch for, and 0 if the memory is lost.
+// Of a window that was attached to with Unsynced it is what the window can vouch for, and 0 if the
+// memory is lost.
 func (w *Win) Epochs() uint64 {
 	n, _ := w.b.h.Epochs() // 0 with an error, of which whoever reads or writes is told
 	return n
@@ -93,11 +98,11 @@ func (w *Win) Info() comm.Info {
 	return info
 }
 
-// SetInfo changes the window's consistency, and rma's hints. Collective: all ranks set the same, and it waits for all.
-// A window that is volatile is released by Free, also one that was attached to. The change counts at once: if the
-// program dies before Free, a volatile window is reclaimed and a persistent one stays. Errors, on all ranks alike:
-// ErrInfo (also for a change of what cannot change any more), ErrAccess, ErrName if the window was removed; nothing is
-// set then.
+// SetInfo changes the window's consistency, and rma's hints. Collective: all ranks set the same,
+// and it waits for all. A window that is volatile is released by Free, also one that was attached
+// to. The change counts at once: if the program dies before Free, a volatile window is reclaimed
+// and a persistent one stays. Errors, on all ranks alike: ErrInfo (also for a change of what cannot
+// change any more), ErrAccess, ErrName if the window was removed; nothing is set then.
 func (w *Win) SetInfo(info comm.Info) error {
 	c := w.ctl
 	set, err := newSettings([]Option{FromInfo(info)})
@@ -133,7 +138,8 @@ func (w *Win) SetInfo(info comm.Info) error {
 	return nil
 }
 
-// checkChange refuses changes of what is fixed when a window is made. Saying again what it is, is no change.
+// checkChange refuses changes of what is fixed when a window is made. Saying again what it is, is
+// no change.
 func (w *Win) checkChange(set *settings) error {
 	g := w.rec.Regions[min(w.rank, len(w.rec.Regions)-1)]
 	for _, f := range []struct {
@@ -155,9 +161,11 @@ func (w *Win) checkChange(set *settings) error {
 	return nil
 }
 
-// Free ends the window on all ranks, after the outstanding fences. A persistent window's memory and name stay in the
-// store, and when its last user in this process has freed it, what it wrote is on the disk; a volatile one's name goes with this call, and its memory when the last program that is attached frees it or
-// dies. Collective. When a run ends or is aborted, its windows are freed without being asked, as rma.Win.Free says.
+// Free ends the window on all ranks, after the outstanding fences. A persistent window's memory and
+// name stay in the store, and when its last user in this process has freed it, what it wrote is on
+// the disk; a volatile one's name goes with this call, and its memory when the last program that is
+// attached frees it or dies. Collective. When a run ends or is aborted, its windows are freed
+// without being asked, as rma.Win.Free says.
 func (w *Win) Free() error {
 	err := w.Win.Free()
 	if errors.Is(err, rma.ErrFreed) {
@@ -173,9 +181,10 @@ func (w *Win) Free() error {
 	return err
 }
 
-// What a recorded run says of network-attached memory, beside what package rma says of the window: the name, when it is known; each epoch that is
-// counted, at each rank, before its fence is complete; and that a volatile window's memory is given up. backing.ev is nil in a run that is not recorded.
-// Store.Remove is no rank's, and is not recorded.
+// What a recorded run says of network-attached memory, beside what package rma says of the window:
+// the name, when it is known; each epoch that is counted, at each rank, before its fence is
+// complete; and that a volatile window's memory is given up. backing.ev is nil in a run that is not
+// recorded. Store.Remove is no rank's, and is not recorded.
 
 // named records which memory the window is. Nobody else has the window yet.
 func (w *Win) named(maker bool) {

@@ -20,7 +20,8 @@ import (
 	"weft/task"
 )
 
-// labelsHere returns the labels of the goroutines that have any, as the profile of goroutines tells them.
+// labelsHere returns the labels of the goroutines that have any, as the profile of goroutines tells
+// them.
 func labelsHere(t *testing.T) string {
 	var b bytes.Buffer
 	require.NoError(t, pprof.Lookup("goroutine").WriteTo(&b, 1))
@@ -33,7 +34,8 @@ func labelsHere(t *testing.T) string {
 	return strings.Join(list, "\n")
 }
 
-// The goroutine of a body has the label of the innermost task that runs on it, also after a wait in which others ran on top.
+// The goroutine of a body has the label of the innermost task that runs on it, also after a wait in
+// which others ran on top.
 func TestAnnotate(t *testing.T) {
 	skipInLintMode(t)
 	var inner, outer, after string

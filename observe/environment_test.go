@@ -35,7 +35,8 @@ func TestMain(m *testing.M) {
 	}
 }
 
-// observedProgram looks at a part of its tasks, has a runtime that is not observed, and a second observer.
+// observedProgram looks at a part of its tasks, has a runtime that is not observed, and a second
+// observer.
 func observedProgram() error {
 	o, err := observe.New(observe.Config{Sample: 4})
 	if err != nil {
@@ -59,7 +60,8 @@ func observedProgram() error {
 	return errors.Join(err, o.Close(), second.Close())
 }
 
-// A program that observes itself writes the recording that WEFT_TRACE asks for all the same, of all its tasks, into one file.
+// A program that observes itself writes the recording that WEFT_TRACE asks for all the same, of all
+// its tasks, into one file.
 func TestRecordingByTheEnvironment(t *testing.T) {
 	dir := t.TempDir()
 	start := func(file string) (string, error) {
@@ -68,7 +70,8 @@ func TestRecordingByTheEnvironment(t *testing.T) {
 		cmd.Env = append(os.Environ(), asProgram+"=1", trace.EnvFile+"="+file)
 		out, err := cmd.CombinedOutput()
 		text := string(out)
-		if strings.HasPrefix(text, "weft: lint mode: ") { // the line with which programs begin there
+		if strings.HasPrefix(text, "weft: lint mode: ") {
+			// the line with which programs begin there
 			_, text, _ = strings.Cut(text, "\n")
 		}
 		return text, err

@@ -14,10 +14,12 @@ import (
 	"weft/observe/internal/taskprof"
 )
 
-// WriteProfile writes a profile for go tool pprof of what the tasks that are over have done, up to now. Its values are tasks, run, deps,
-// ready, blocked and comm, as in LabelStats: -sample_index chooses one, and run is shown if none is chosen. The innermost frame of a sample is
-// the task: "task LABEL" at the line of its body, or the body if it has no label. With Config.Stacks, around it is the stack of the spawn, as if
-// that were a call, around this the task that spawned, and so on to who called Run.
+// WriteProfile writes a profile for go tool pprof of what the tasks that are over have done, up to
+// now. Its values are tasks, run, deps, ready, blocked and comm, as in LabelStats: -sample_index
+// chooses one, and run is shown if none is chosen. The innermost frame of a sample is the task:
+// "task LABEL" at the line of its body, or the body if it has no label. With Config.Stacks, around
+// it is the stack of the spawn, as if that were a call, around this the task that spawned, and so
+// on to who called Run.
 func (o *Observer) WriteProfile(w io.Writer) error {
 	o.flush()
 	samples, watched, notes := o.collector.Samples()
@@ -30,8 +32,8 @@ type Graph struct {
 	analysis *graph.Analysis
 }
 
-// Graph returns the graph of the first Config.Graph tasks that are over now. Edges are those of the accesses, by the rules of package
-// deps, of spawns, and of messages between tasks of one process.
+// Graph returns the graph of the first Config.Graph tasks that are over now. Edges are those of the
+// accesses, by the rules of package deps, of spawns, and of messages between tasks of one process.
 func (o *Observer) Graph() *Graph {
 	o.flush()
 	g := o.collector.Graph()
@@ -44,8 +46,8 @@ func (g *Graph) Tasks() int { return len(g.graph.Nodes) }
 // Work is what all tasks have run.
 func (g *Graph) Work() time.Duration { return g.analysis.Work }
 
-// Span is the length of the critical path: the longest chain of tasks, each of which waits for the one before. No number of slots makes
-// the program faster.
+// Span is the length of the critical path: the longest chain of tasks, each of which waits for the
+// one before. No number of slots makes the program faster.
 func (g *Graph) Span() time.Duration { return g.analysis.Span }
 
 // Parallelism is work over span: how many slots the program can keep busy, on average.
@@ -75,12 +77,13 @@ func (g *Graph) CriticalPath() []PathStep {
 type GraphOptions struct {
 	Title string // empty: "task graph"
 
-	// Most is how many tasks are drawn one by one; a graph with more is folded, so that tasks with one label are one box. 0
-	// means 400, a negative number folds always.
+	// Most is how many tasks are drawn one by one; a graph with more is folded, so that tasks with
+	// one label are one box. 0 means 400, a negative number folds always.
 	Most int
 }
 
-// WriteSVG writes the graph as a picture, with the critical path in red. It needs nothing but itself: a pointer over a box shows what it is.
+// WriteSVG writes the graph as a picture, with the critical path in red. It needs nothing but
+// itself: a pointer over a box shows what it is.
 func (g *Graph) WriteSVG(w io.Writer, o GraphOptions) error {
 	return g.graph.SVG(w, g.analysis, graph.Options(o))
 }

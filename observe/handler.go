@@ -19,8 +19,9 @@ import (
 	"weft/observe/internal/page"
 )
 
-// Handler returns the live page: what the tasks do now, by state, slot and label, how many are over per second, and which are the
-// oldest. It answers these paths, relative to where it is mounted with http.StripPrefix:
+// Handler returns the live page: what the tasks do now, by state, slot and label, how many are over
+// per second, and which are the oldest. It answers these paths, relative to where it is mounted
+// with http.StripPrefix:
 //
 //	/               the page, which looks again every second
 //	/state.json     what it shows
@@ -28,13 +29,15 @@ import (
 //	/profile.pb.gz  the task profile: go tool pprof http://…/profile.pb.gz
 //	/graph.svg      the graph, also /graph.dot; with Config.Graph
 //
-// In a process that is one of several ranks, the page is of this rank's tasks; with [Observer.Listen] it has links to those of the others.
+// In a process that is one of several ranks, the page is of this rank's tasks; with
+// [Observer.Listen] it has links to those of the others.
 //
-// Requests have to be to an address, to localhost, to the machine by its name, to the name that Listen was given, or to one in
-// Config.Hosts. All others are refused: pages of strangers in the same browser cannot read this one.
+// Requests have to be to an address, to localhost, to the machine by its name, to the name that
+// Listen was given, or to one in Config.Hosts. All others are refused: pages of strangers in the
+// same browser cannot read this one.
 //
-// The page loads nothing from anywhere else. Asking costs tasks nothing, however often. It shows labels, places in the source and the
-// name of the program: serve it to those who may know them.
+// The page loads nothing from anywhere else. Asking costs tasks nothing, however often. It shows
+// labels, places in the source and the name of the program: serve it to those who may know them.
 func (o *Observer) Handler() http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /{$}", func(w http.ResponseWriter, _ *http.Request) {

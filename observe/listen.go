@@ -12,12 +12,13 @@ import (
 	"weft/internal/env"
 )
 
-// Listen listens for the live page at a TCP address, such as localhost:6060. In a process that is one of several ranks, the port is the one given plus the
-// rank, so that all ranks can be given the same address; each page then has links to the others, on the same machine. Port 0 is any free one, and there are no
-// links. The caller serves Handler there, and closes the listener.
+// Listen listens for the live page at a TCP address, such as localhost:6060. In a process that is
+// one of several ranks, the port is the one given plus the rank, so that all ranks can be given the
+// same address; each page then has links to the others, on the same machine. Port 0 is any free
+// one, and there are no links. The caller serves Handler there, and closes the listener.
 //
-// An address without a host, such as :6060, is for everybody who can reach this machine by any of its networks: that is said, in a line, to Config.Logger or on the
-// standard error.
+// An address without a host, such as :6060, is for everybody who can reach this machine by any of
+// its networks: that is said, in a line, to Config.Logger or on the standard error.
 func (o *Observer) Listen(address string) (net.Listener, error) {
 	rank, ranks := env.Place()
 	own, ports, err := portsOf(address, rank, ranks)
@@ -54,7 +55,8 @@ func (o *Observer) sayOpen(at net.Addr) {
 
 const maxPort = 1<<16 - 1
 
-// portsOf returns the address of a rank's page, and the ports of all if they are known and there are several.
+// portsOf returns the address of a rank's page, and the ports of all if they are known and there
+// are several.
 func portsOf(address string, rank, ranks int) (own string, ports []int, err error) {
 	host, text, err := net.SplitHostPort(address)
 	if err != nil {

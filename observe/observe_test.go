@@ -138,8 +138,8 @@ func TestFailedAndSkipped(t *testing.T) {
 	require.Contains(t, s.String(), "after: 0 failed, 9 skipped.")
 }
 
-// A task's times are apart: what it waits for accesses, for a slot, what it runs, is blocked and bound. The program makes each of them take
-// a time that it measures itself.
+// A task's times are apart: what it waits for accesses, for a slot, what it runs, is blocked and
+// bound. The program makes each of them take a time that it measures itself.
 func TestTimesAreApart(t *testing.T) {
 	x := new(int)
 	o, err := observed(t, observe.Config{}, 1, func(t *task.Task) error {
@@ -166,7 +166,8 @@ func TestTimesAreApart(t *testing.T) {
 	require.Zero(t, s.Label("third").Comm.Count)
 }
 
-// What runs on top of a waiting body is not the body's: the run times of all tasks together are no more than the slots have.
+// What runs on top of a waiting body is not the body's: the run times of all tasks together are no
+// more than the slots have.
 func TestRunTimeIsCountedOnce(t *testing.T) {
 	var fib func(t *task.Task, n int, out *int) error
 	fib = func(t *task.Task, n int, out *int) error {
@@ -287,7 +288,8 @@ func TestProfileAgreesWithStats(t *testing.T) {
 	}
 }
 
-// The span of a chain is its work; independent tasks have the parallelism that they have; the path names who makes it.
+// The span of a chain is its work; independent tasks have the parallelism that they have; the path
+// names who makes it.
 func TestGraph(t *testing.T) {
 	x := new(int)
 	work := func(*task.Task) error {

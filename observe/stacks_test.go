@@ -31,7 +31,8 @@ func profileOf(t *testing.T, o *observe.Observer) *profile.Profile {
 	return p
 }
 
-// trees are the stacks of a profile's samples, a line each, outermost first, with how many tasks. What is outside of the test is left out.
+// trees are the stacks of a profile's samples, a line each, outermost first, with how many tasks.
+// What is outside of the test is left out.
 func trees(t *testing.T, p *profile.Profile) map[string]int64 {
 	t.Helper()
 	m := map[string]int64{}
@@ -81,7 +82,8 @@ func runMain(t *task.Task) error {
 	return nil
 }
 
-// The profile is a tree of calls: from who calls Run, through the tasks that spawn, down to each task. It does not depend on which task ran on top of which.
+// The profile is a tree of calls: from who calls Run, through the tasks that spawn, down to each
+// task. It does not depend on which task ran on top of which.
 func TestStacks(t *testing.T) {
 	for _, workers := range []int{1, 4} {
 		o, err := observed(t, observe.Config{Stacks: true}, workers, runMain)
@@ -136,7 +138,8 @@ func TestStacksOfRecursion(t *testing.T) {
 	}
 }
 
-// What spawns at each depth of a recursion of functions has a stack for each: that is a program with many.
+// What spawns at each depth of a recursion of functions has a stack for each: that is a program
+// with many.
 func TestStacksAreBounded(t *testing.T) {
 	var at func(t *task.Task, depth, way int)
 	at = func(t *task.Task, depth, way int) {
@@ -163,7 +166,8 @@ func TestStacksAreBounded(t *testing.T) {
 	require.Equal(t, int64(1<<depth), s.Label("leaf").Tasks)
 }
 
-// Where tasks are sampled, the tree is the same one: the task that has spawned is mostly not recorded. Numbers are exact where the way is the only one.
+// Where tasks are sampled, the tree is the same one: the task that has spawned is mostly not
+// recorded. Numbers are exact where the way is the only one.
 func TestStacksSampled(t *testing.T) {
 	o, err := observed(t, observe.Config{Stacks: true, Sample: 8}, 2, func(t *task.Task) error {
 		for range 400 {

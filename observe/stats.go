@@ -33,12 +33,14 @@ type LabelStats struct {
 	Failed  int64 // of these: the body returned an error, or panicked
 	Skipped int64 // of these: the run had failed before they began
 
-	// Deps is from the spawn until the accesses are satisfied; Ready, from then, or from the end of what it was blocked for, until
-	// it has a slot; Run, in the body and on a slot, without other bodies that run on top of it while it waits.
+	// Deps is from the spawn until the accesses are satisfied; Ready, from then, or from the end of
+	// what it was blocked for, until it has a slot; Run, in the body and on a slot, without other
+	// bodies that run on top of it while it waits.
 	Deps, Ready, Run Durations
 
-	// Blocked is in the body and without a slot, of the tasks to which this happened. Comm is from the end of the body until all
-	// is complete that is bound to the task, such as messages, of the tasks that something was bound to.
+	// Blocked is in the body and without a slot, of the tasks to which this happened. Comm is from
+	// the end of the body until all is complete that is bound to the task, such as messages, of the
+	// tasks that something was bound to.
 	Blocked, Comm Durations
 }
 
@@ -115,7 +117,8 @@ func (s *Stats) WriteTo(w io.Writer) (int64, error) {
 // mostLetters is how wide a label is in the table.
 const mostLetters = 60
 
-// inTable makes a label one word of one line: what would not be seen, or end the line, is quoted, and the middle of what is long is left out.
+// inTable makes a label one word of one line: what would not be seen, or end the line, is quoted,
+// and the middle of what is long is left out.
 func inTable(label string) string {
 	if strings.ContainsFunc(label, func(r rune) bool { return !strconv.IsPrint(r) || r == utf8.RuneError }) || strings.TrimSpace(label) != label {
 		label = strconv.Quote(label)

@@ -10,8 +10,8 @@ import (
 	"weft/comm"
 )
 
-// Replace is an operator for Accumulate: the target's elements become the source's. Unlike Put it is atomic per
-// element. It knows every kind of element, and is of no use in reductions.
+// Replace is an operator for Accumulate: the target's elements become the source's. Unlike Put it
+// is atomic per element. It knows every kind of element, and is of no use in reductions.
 var Replace = comm.OpFunc(false, func(in, inout []byte) { copy(inout, in) })
 
 // known says which operator knows which kind; Replace knows all.
@@ -50,8 +50,8 @@ type chunk struct{ src, dst [chunkBytes / 8]uint64 }
 
 var chunks = sync.Pool{New: func() any { return new(chunk) }}
 
-// Apply combines src with dst, element by element, for backings: dst = dst op src. dst has the size of src and any
-// alignment. It is not atomic: whoever calls it keeps others away.
+// Apply combines src with dst, element by element, for backings: dst = dst op src. dst has the size
+// of src and any alignment. It is not atomic: whoever calls it keeps others away.
 func Apply(dst []byte, src comm.Buffer, op comm.Op) error {
 	if op == Replace {
 		src.CopyToBytes(dst, 0)

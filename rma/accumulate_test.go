@@ -19,8 +19,8 @@ type numeric interface {
 	~uint8 | ~int8 | ~int16 | ~int32 | ~int64 | ~uint16 | ~uint32 | ~uint64 | ~float32 | ~float64
 }
 
-// product runs every operator on elements of one type: sizes from 0 to more than a chunk, at byte offsets that are
-// aligned or not, from contiguous and strided sources.
+// product runs every operator on elements of one type: sizes from 0 to more than a chunk, at byte
+// offsets that are aligned or not, from contiguous and strided sources.
 func product[T numeric](w *rma.Win, mem []byte, me int) error {
 	ops := map[string]struct {
 		op   comm.Op

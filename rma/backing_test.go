@@ -16,8 +16,8 @@ import (
 	"weft/rma"
 )
 
-// slowBacking is memory whose hooks complete on other goroutines and fail when told to. Each rank has one of its own;
-// they share the memory.
+// slowBacking is memory whose hooks complete on other goroutines and fail when told to. Each rank
+// has one of its own; they share the memory.
 type slowBacking struct {
 	mem    []byte
 	lock   *sync.Mutex
@@ -89,7 +89,8 @@ func newSlowBackings(n int) []*slowBacking {
 	return bs
 }
 
-// Each way in which a backing can fail reaches the caller that it concerns, and the other rank is not held up.
+// Each way in which a backing can fail reaches the caller that it concerns, and the other rank is
+// not held up.
 func TestBackingFailures(t *testing.T) {
 	for _, at := range []string{"put", "flush", "closed", "free"} {
 		for _, queued := range []bool{false, true} {
@@ -116,7 +117,8 @@ func TestBackingFailures(t *testing.T) {
 					}
 					got := map[string]error{"put": perr, "flush": ferr, "closed": ferr, "free": freeErr}[at]
 					if at == "put" && queued {
-						// Queued, so the next fence delivers it; unless the first fence was complete by then.
+						// Queued, so the next fence delivers it; unless the first fence was
+						// complete by then.
 						got = errors.Join(perr, ferr)
 					}
 					var e *rma.Error

@@ -23,7 +23,8 @@ func TestWhatWindowsWaitFor(t *testing.T) {
 			fence := regexp.MustCompile(`rank 0 waits in Fence at \S*, for: ([^\n]*; )?rank 2 in (fence|collective) number 2`)
 			recv := regexp.MustCompile(`rank 2 waits in Recv at \S*, for: Recv from rank 0, tag 3, at rank 2 of communicator 0 \(3 ranks\)(\n|$)`)
 			var err error
-			for limit := 300 * time.Millisecond; limit < 30*time.Second; limit *= 4 { // on a busy machine, the ranks need longer to come to their waits
+			for limit := 300 * time.Millisecond; limit < 30*time.Second; limit *= 4 {
+				// on a busy machine, the ranks need longer to come to their waits
 				ctx, cancel := context.WithTimeout(context.Background(), limit)
 				err = comm.Run(as(ctx), comm.Config{Ranks: 3}, func(c *comm.Comm) error {
 					w, _, err := rma.Allocate[int64](c, 4)

@@ -34,7 +34,8 @@ func TestFenceAgainstFree(t *testing.T) {
 					if err != nil {
 						return err
 					}
-					if err := errors.Join(w.Fence(0), c.Barrier()); err != nil { // who is still in the first fence may hear of the second one in it
+					if err := errors.Join(w.Fence(0), c.Barrier()); err != nil {
+						// who is still in the first fence may hear of the second one in it
 						return err
 					}
 					if c.Rank() == odd {
@@ -173,7 +174,8 @@ func TestErrorsNameTheCause(t *testing.T) {
 					}
 					ready.Done()
 					got[c.Rank()] = call(c, w)
-					for range 100 { // the run's end frees the window, at some time: the cause stays the same
+					for range 100 {
+						// the run's end frees the window, at some time: the cause stays the same
 						if again := call(c, w); again.Error() != got[c.Rank()].Error() {
 							return fmt.Errorf("first %w, then %w", got[c.Rank()], again)
 						}
@@ -247,7 +249,8 @@ func (b lateBacking) Flush(done func(error)) {
 	}
 	b.flushed.Add(1)
 	b.wg.Go(func() {
-		time.Sleep(20 * time.Millisecond) // the others are in the fence, and this rank's function is over
+		// the others are in the fence, and this rank's function is over
+		time.Sleep(20 * time.Millisecond)
 		done(nil)
 	})
 }

@@ -15,17 +15,19 @@ import (
 // Assert is a set of promises about the epochs before and after a fence.
 type Assert uint
 
-// The assertions of a fence. NoStore, NoPut and NoPrecede are accepted as hints and change nothing. NoSucceed is
-// kept to: after such a fence, operations return ErrSync until the next one.
+// The assertions of a fence. NoStore, NoPut and NoPrecede are accepted as hints and change nothing.
+// NoSucceed is kept to: after such a fence, operations return ErrSync until the next one.
 const (
-	NoStore    Assert = 1 << iota // this rank has not stored to its region itself since the last fence
-	NoPut                         // nobody will put into this rank's region until the next fence
-	NoPrecede                     // the fence completes no operation of this rank
-	NoSucceed                     // no operation follows the fence
+	// this rank has not stored to its region itself since the last fence
+	NoStore    Assert = 1 << iota
+	NoPut             // nobody will put into this rank's region until the next fence
+	NoPrecede         // the fence completes no operation of this rank
+	NoSucceed         // no operation follows the fence
 	allAsserts = NoStore | NoPut | NoPrecede | NoSucceed
 )
 
-// The state word of a window: what an operation must know before it may touch memory, in one atomic.
+// The state word of a window: what an operation must know before it may touch memory, in one
+// atomic.
 //
 //	bits 0..31  direct operations under way
 //	bit 61      busy: a fence is outstanding, so operations are queued
@@ -49,10 +51,11 @@ func (w *Win) Fence(assert Assert) error {
 	return err
 }
 
-// Ifence is Fence as a request. Fences of one window are carried out in the order of the calls, which must be the same
-// on all ranks; fences of different windows are independent. Operations issued after Ifence belong to the next epoch:
-// while the fence is outstanding they are queued, and carried out in order when it is complete. Until the fence after
-// them completes, their buffers must not change; an error in one of them is delivered by that fence.
+// Ifence is Fence as a request. Fences of one window are carried out in the order of the calls,
+// which must be the same on all ranks; fences of different windows are independent. Operations
+// issued after Ifence belong to the next epoch: while the fence is outstanding they are queued, and
+// carried out in order when it is complete. Until the fence after them completes, their buffers
+// must not change; an error in one of them is delivered by that fence.
 func (w *Win) Ifence(assert Assert) *comm.Request {
 	if assert&^allAsserts != 0 {
 		return w.failed("fence", fmt.Errorf("%w: bits %#x; legal are NoStore, NoPut, NoPrecede, NoSucceed (%#x)",
@@ -65,8 +68,8 @@ func (w *Win) Ifence(assert Assert) *comm.Request {
 	return req
 }
 
-// gone says why the window takes nothing on any more. After the end of a run, that is what ended the
-// run, and not that its windows are freed.
+// gone says why the window takes nothing on any more. After the end of a run, that is what ended
+// the run, and not that its windows are freed.
 func (w *Win) gone() error {
 	if w.abandoned.Load() {
 		return abandonedError{context.Cause(w.c.Context())}
@@ -80,8 +83,8 @@ func (w *Win) failed(op string, err error) *comm.Request {
 	return req
 }
 
-// enqueueFence takes a fence on; it returns nil if the window has been freed. ev is where the fence is
-// recorded; nil if it is not.
+// enqueueFence takes a fence on; it returns nil if the window has been freed. ev is where the fence
+// is recorded; nil if it is not.
 func (w *Win) enqueueFence(opens, final bool, ev *event.Shared) *comm.Request {
 	req, complete := comm.NewRequestFor((*fenceOf)(w))
 	w.mu.Lock()
@@ -116,8 +119,9 @@ func (w *Win) enqueueFence(opens, final bool, ev *event.Shared) *comm.Request {
 	return req
 }
 
-// enter begins a direct operation, or says that the operation has to take the slow path. The count is raised before
-// the bits are looked at: a fence that sets busy either sees this operation in the count, or this operation sees busy.
+// enter begins a direct operation, or says that the operation has to take the slow path. The count
+// is raised before the bits are looked at: a fence that sets busy either sees this operation in the
+// count, or this operation sees busy.
 func (w *Win) enter() bool {
 	s := w.state.Add(1)                      //bug:announce
 	if s&(stFreed|stOpen|stBusy) == stOpen { //bug:announce
@@ -127,7 +131,8 @@ func (w *Win) enter() bool {
 	return false
 }
 
-// leave ends what enter began. Whoever takes the count to zero while a fence waits for that, starts it.
+// leave ends what enter began. Whoever takes the count to zero while a fence waits for that, starts
+// it.
 func (w *Win) leave() {
 	s := w.state.Add(^uint64(0))
 	if s&stBusy == 0 || s&stCount != 0 {
@@ -180,9 +185,9 @@ func (w *Win) direct(e *entry) error {
 	return err
 }
 
-// move takes entries off the queue until it is empty or a fence has to wait. Only one goroutine is in it at a time,
-// which phase ensures. Preconditions: mu is held, and phase is idle or moving. It lets go of mu while it carries out
-// operations.
+// move takes entries off the queue until it is empty or a fence has to wait. Only one goroutine is
+// in it at a time, which phase ensures. Preconditions: mu is held, and phase is idle or moving. It
+// lets go of mu while it carries out operations.
 func (w *Win) move() {
 	w.phase = moving
 	for len(w.queue) > 0 {
@@ -210,8 +215,8 @@ func (w *Win) move() {
 	w.phase = idle
 }
 
-// sync runs the fence at hand: flush, barrier, close. Preconditions: mu is held, phase is waitingOps, no direct
-// operation is under way. It lets go of mu while it calls out.
+// sync runs the fence at hand: flush, barrier, close. Preconditions: mu is held, phase is
+// waitingOps, no direct operation is under way. It lets go of mu while it calls out.
 func (w *Win) sync() {
 	w.phase = syncing
 	final := w.fence.final
@@ -223,8 +228,8 @@ func (w *Win) sync() {
 	w.mu.Lock()
 }
 
-// flushed: this rank's operations of the epoch are in place. The barrier is joined even after an error, because the
-// other ranks wait for it.
+// flushed: this rank's operations of the epoch are in place. The barrier is joined even after an
+// error, because the other ranks wait for it.
 func (w *Win) flushed(err error) {
 	if w.apart {
 		w.passed(err) // the marks of all ranks were the barrier
@@ -281,22 +286,24 @@ func (w *Win) closed(err error) {
 	w.move()
 }
 
-// Put copies src to the target's region, from displacement disp (in the target's units) on. The target sees it after
-// the next fence. The copy may be made later, when the target is in another process or a fence is outstanding; src must not
-// change until the next fence is complete. Errors: ErrRank, ErrRange, ErrSync, ErrFreed, those of the buffer.
+// Put copies src to the target's region, from displacement disp (in the target's units) on. The
+// target sees it after the next fence. The copy may be made later, when the target is in another
+// process or a fence is outstanding; src must not change until the next fence is complete. Errors:
+// ErrRank, ErrRange, ErrSync, ErrFreed, those of the buffer.
 func (w *Win) Put(src comm.Buffer, rank, disp int) error {
 	return w.access(entry{kind: kindPut, buf: src, rank: rank}, disp)
 }
 
-// Get copies from the target's region to dst. dst is filled when the next fence is complete; the region should not
-// be written to in the same epoch. Errors as for Put.
+// Get copies from the target's region to dst. dst is filled when the next fence is complete; the
+// region should not be written to in the same epoch. Errors as for Put.
 func (w *Win) Get(dst comm.Buffer, rank, disp int) error {
 	return w.access(entry{kind: kindGet, buf: dst, rank: rank}, disp)
 }
 
-// Accumulate combines src with the target's region, element by element: target = target op src. It is atomic per
-// element with respect to other Accumulates, and those of one rank to one element happen in the order of the calls.
-// Operators: Sum, Prod, Min, Max and [Replace]. Errors as for Put, and ErrOp.
+// Accumulate combines src with the target's region, element by element: target = target op src. It
+// is atomic per element with respect to other Accumulates, and those of one rank to one element
+// happen in the order of the calls. Operators: Sum, Prod, Min, Max and [Replace]. Errors as for
+// Put, and ErrOp.
 func (w *Win) Accumulate(src comm.Buffer, rank, disp int, op comm.Op) error {
 	if err := checkOp(op, src.Kind()); err != nil {
 		return w.wrap("accumulate", rank, err)

@@ -10,8 +10,8 @@ import (
 	"weft/comm"
 )
 
-// Errors of this package. Every call returns them wrapped in an [*Error]; unless a call says otherwise, only that one
-// operation is lost and nothing was written.
+// Errors of this package. Every call returns them wrapped in an [*Error]; unless a call says
+// otherwise, only that one operation is lost and nothing was written.
 var (
 	// ErrRank: the window has no region of that rank.
 	ErrRank = errors.New("no such target rank")
@@ -30,7 +30,8 @@ var (
 	ErrSize = errors.New("bad size")
 	// ErrInfo: an info key that this package knows has a value that it does not.
 	ErrInfo = errors.New("bad info value")
-	// ErrUnsupported: Accumulate of elements so large that they cannot reach a rank of another process in one piece.
+	// ErrUnsupported: Accumulate of elements so large that they cannot reach a rank of another
+	// process in one piece.
 	ErrUnsupported = errors.New("not supported")
 	// ErrProtocol: what a rank of another process sends makes no sense. The run ends.
 	ErrProtocol = errors.New("a rank breaks the protocol")

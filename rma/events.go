@@ -9,15 +9,19 @@ import (
 	"weft/internal/friend"
 )
 
-// What a recorded run says of windows: each window from its making to Free, each fence, each operation with the epoch that it belongs to. Win.ev is nil in a
-// run that is not recorded, and then nothing else is looked at.
+// What a recorded run says of windows: each window from its making to Free, each fence, each
+// operation with the epoch that it belongs to. Win.ev is nil in a run that is not recorded, and
+// then nothing else is looked at.
 //
-// Fence number n, from 1, closes epoch n. An operation belongs to the epoch that the next fence closes. Which that is, is known without a lock:
+// Fence number n, from 1, closes epoch n. An operation belongs to the epoch that the next fence
+// closes. Which that is, is known without a lock:
 //
-//   - A direct operation is counted in the state word, and was so when no fence was outstanding: then all fences that were called are complete. None that is
-//     called later is complete before the operation has left. So Win.over stands still, and the epoch is the one after it. It is read before the operation
-//     leaves: afterwards, the next fence may move it.
-//   - An operation that is queued has mu, and so has whoever calls a fence: it belongs to the epoch after Win.asked.
+//   - A direct operation is counted in the state word, and was so when no fence was outstanding:
+//     then all fences that were called are complete. None that is called later is complete before
+//     the operation has left. So Win.over stands still, and the epoch is the one after it. It is
+//     read before the operation leaves: afterwards, the next fence may move it.
+//   - An operation that is queued has mu, and so has whoever calls a fence: it belongs to the epoch
+//     after Win.asked.
 //
 // Operations are recorded before they leave, so that all of an epoch's come before its end.
 
@@ -30,7 +34,8 @@ func (w *Win) made() {
 	w.ev.Put(event.WindowMade, uint64(w.number), uint64(size), uint64(uint32(len(w.regions))))
 }
 
-// closing records that a fence is called, under a number of its request's. The caller holds mu and has counted it.
+// closing records that a fence is called, under a number of its request's. The caller holds mu and
+// has counted it.
 func (w *Win) closing(e *entry, req *comm.Request, opens bool) {
 	friend.Record(req, w.ev)
 	e.seen = req
@@ -60,7 +65,8 @@ func (w *Win) done(e *entry, err error) {
 	w.ev.Put(event.OperationDone, 0, event.OperationB(w.number, e.number), flags)
 }
 
-// TraceID returns the number of the window in a recording of package trace. It is the same at all ranks.
+// TraceID returns the number of the window in a recording of package trace. It is the same at all
+// ranks.
 func (w *Win) TraceID() uint32 { return w.number }
 
 func init() { friend.EventsOfWin = func(w any) *event.Shared { return w.(*Win).ev } }

@@ -35,7 +35,8 @@ func (k *taken) Events(s *event.Source, recs []event.Record) {
 		r := &recs[i]
 		if r.Kind().Info().Group == "windows" {
 			if r.Kind() == event.EpochClosing || r.Kind() == event.EpochClosed {
-				same := event.Make(0, r.Kind(), 0, r.B, r.C) // numbers of requests are given to whoever comes first
+				// numbers of requests are given to whoever comes first
+				same := event.Make(0, r.Kind(), 0, r.B, r.C)
 				r = &same
 			}
 			k.byRank[s.Place.Index] = append(k.byRank[s.Place.Index], event.Sentence(r, nil))
@@ -43,7 +44,8 @@ func (k *taken) Events(s *event.Source, recs []event.Record) {
 	}
 }
 
-// What a window says of itself, word for word: operations of an open epoch, of one that a fence is outstanding for, one that fails, and Free.
+// What a window says of itself, word for word: operations of an open epoch, of one that a fence is
+// outstanding for, one that fails, and Free.
 func TestEventsOfAWindow(t *testing.T) {
 	sink := &taken{}
 	rec, err := event.New(event.Options{Sinks: []event.Sink{sink}})
@@ -108,8 +110,8 @@ func TestEventsOfAWindow(t *testing.T) {
 	require.Len(t, sink.byRank[0], len(sink.byRank[1])+6)
 }
 
-// Operations of many goroutines, direct and queued, with fences called by others: each belongs to the epoch in which it is carried out, by the
-// checker's rules.
+// Operations of many goroutines, direct and queued, with fences called by others: each belongs to
+// the epoch in which it is carried out, by the checker's rules.
 func TestHammerEvents(t *testing.T) {
 	rec := witness.New(t)
 	const writers, puts, fences = 3, 60, 40
@@ -142,7 +144,8 @@ func TestHammerEvents(t *testing.T) {
 	require.NoError(t, err)
 }
 
-// An aborted run leaves windows that nobody frees, and fences that fail: what was recorded is legal all the same.
+// An aborted run leaves windows that nobody frees, and fences that fail: what was recorded is legal
+// all the same.
 func TestEventsOfAnAbortedRun(t *testing.T) {
 	boom := errors.New("boom")
 	err := comm.Run(t.Context(), comm.Config{Ranks: 2, Trace: (*trace.Recorder)(witness.New(t))}, func(c *comm.Comm) error {

@@ -17,7 +17,8 @@ import (
 	"weft/rma"
 )
 
-// Sizes around every limit of the protocol between processes, from contiguous and strided memory, both ways.
+// Sizes around every limit of the protocol between processes, from contiguous and strided memory,
+// both ways.
 func TestSizesAcrossProcesses(t *testing.T) {
 	for _, eager := range []int{0, -1, 1000} {
 		ctx := inproc.Divide(t.Context())
@@ -84,7 +85,8 @@ func TestFloodAcrossProcesses(t *testing.T) {
 		w.Ifence(0)
 		for i := range n {
 			err = errors.Join(err, w.Accumulate(comm.Of(src[i:i+1]), right, me*n+i, comm.Sum),
-				w.Accumulate(comm.Of(src[n-1-i:n-i]), right, me*n, rma.Replace)) // the last one counts
+				// the last one counts
+				w.Accumulate(comm.Of(src[n-1-i:n-i]), right, me*n, rma.Replace))
 		}
 		w.Ifence(0)
 		for i := range n {
@@ -137,8 +139,9 @@ func TestRandomProgramHasOneResult(t *testing.T) {
 	}
 }
 
-// randomProgram has epochs in which each rank writes to its own part of every region, adds to a common part, and reads what the
-// epoch before has left in a part that nobody writes in this one. Its result does not depend on time.
+// randomProgram has epochs in which each rank writes to its own part of every region, adds to a
+// common part, and reads what the epoch before has left in a part that nobody writes in this one.
+// Its result does not depend on time.
 func randomProgram(c *comm.Comm, rng *rand.Rand) ([]int64, error) {
 	const part, epochs = 3000, 12
 	me, size := c.Rank(), c.Size()
@@ -191,7 +194,8 @@ func randomProgram(c *comm.Comm, rng *rand.Rand) ([]int64, error) {
 	return read, w.Free()
 }
 
-// A user's operator cannot travel, nor an element that does not fit into a message of its own; all else of Accumulate can.
+// A user's operator cannot travel, nor an element that does not fit into a message of its own; all
+// else of Accumulate can.
 func TestAccumulateLimitsAcrossProcesses(t *testing.T) {
 	type big [17 << 10]byte
 	type fits [16<<10 - 56]byte

@@ -127,7 +127,8 @@ func TestFenceWaitsForOperationsOfOthers(t *testing.T) {
 func TestEdgesOfRegions(t *testing.T) {
 	run(t, 3, func(c *comm.Comm) error {
 		for _, size := range []int{0, 1, 7, 8} {
-			w, mine, err := rma.Allocate[int16](c, size*c.Rank()) // in units of two bytes: 0, size, 2*size
+			// in units of two bytes: 0, size, 2*size
+			w, mine, err := rma.Allocate[int16](c, size*c.Rank())
 			if err != nil {
 				return err
 			}
@@ -140,7 +141,8 @@ func TestEdgesOfRegions(t *testing.T) {
 				"put":        w.Put,
 				"accumulate": func(b comm.Buffer, rank, disp int) error { return w.Accumulate(b, rank, disp, comm.Sum) },
 			} {
-				for rank := -1; rank <= 3 && c.Rank() == size%3; rank++ { // one rank: they all reach the same bytes
+				for rank := -1; rank <= 3 && c.Rank() == size%3; rank++ {
+					// one rank: they all reach the same bytes
 					units := size * rank
 					for _, disp := range []int{-1, 0, 1, units - 1, units, units + 1} {
 						for _, bytes := range []int{0, 1, 2, 2*(units-disp) - 1, 2 * (units - disp), 2*(units-disp) + 1} {
@@ -196,7 +198,8 @@ func TestEdgesOfSizes(t *testing.T) {
 	}))
 }
 
-// What another rank says of its memory is checked, at each bound of each word, before anything is done with it.
+// What another rank says of its memory is checked, at each bound of each word, before anything is
+// done with it.
 func TestOffersThatAreNone(t *testing.T) {
 	type offer struct{ size, unit, code, id, leader int64 }
 	for _, bad := range []offer{

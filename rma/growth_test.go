@@ -15,8 +15,8 @@ import (
 	"weft/rma"
 )
 
-// What ranks keep, and what an operation costs, does not depend on how many windows, epochs and operations there were
-// before.
+// What ranks keep, and what an operation costs, does not depend on how many windows, epochs and
+// operations there were before.
 func TestGrowth(t *testing.T) {
 	rounds := soak.Long(24, 200)
 	src := make([]int64, 64)
@@ -49,7 +49,8 @@ func TestGrowth(t *testing.T) {
 			return errors.Join(w.Fence(0), w.Put(comm.Of(src), c.Size()-1-c.Rank(), 0), w.Fence(0), w.Free())
 		}},
 	} {
-		for way, ranks := range map[string]int{"together": 2, "apart": 2, "alone": 1} { // where it is alone nobody looks while it waits: its cost can be compared
+		for way, ranks := range map[string]int{"together": 2, "apart": 2, "alone": 1} {
+			// where it is alone nobody looks while it waits: its cost can be compared
 			t.Run(fmt.Sprint(name, ", ", way), func(t *testing.T) {
 				as := ways[way]
 				if as == nil {

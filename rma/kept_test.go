@@ -29,7 +29,8 @@ func TestMemoryOfFreedWindow(t *testing.T) {
 			return weak.Make(&mem[0]), errors.Join(w.Fence(0), w.Put(comm.Of(mem[:100]), (c.Rank()+1)%c.Size(), 200), w.Fence(0), w.Free())
 		}
 		mem, err := use()
-		if err := errors.Join(err, c.Barrier()); err != nil { // ranks of one process have the memory in common
+		if err := errors.Join(err, c.Barrier()); err != nil {
+			// ranks of one process have the memory in common
 			return err
 		}
 		for range 5 {

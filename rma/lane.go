@@ -10,8 +10,8 @@ import (
 	"weft/comm"
 )
 
-// Limits of a lane. A target has no more than 2*aheadBundles bundles of a lane in memory that it did not ask for: those
-// of two epochs, since nobody is further ahead than that.
+// Limits of a lane. A target has no more than 2*aheadBundles bundles of a lane in memory that it
+// did not ask for: those of two epochs, since nobody is further ahead than that.
 const (
 	aheadBundles = 8  // per epoch, without a rendezvous
 	depth        = 16 // parcels under way, ahead or not
@@ -42,7 +42,8 @@ func (l *lane) add(x parcel) {
 	l.ship()
 }
 
-// wish returns the tag for an answer to a get. They are odd; those of direct puts are even, and 0 is for bundles.
+// wish returns the tag for an answer to a get. They are odd; those of direct puts are even, and 0
+// is for bundles.
 func (l *lane) wish() uint32 {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -60,7 +61,8 @@ func (l *lane) granted() {
 	l.ship()
 }
 
-// pack puts an operation into bundles. It returns false if not all of it could be. The caller holds mu.
+// pack puts an operation into bundles. It returns false if not all of it could be. The caller holds
+// mu.
 func (l *lane) pack(x *parcel) bool {
 	r := record{what: x.what, op: x.op, kind: x.kind, tag: x.tag, off: uint64(x.off), n: uint64(x.n)}
 	payload := 0
@@ -129,8 +131,9 @@ func (l *lane) seal(marks bool) {
 	l.ahead = max(l.ahead-1, 0)
 }
 
-// ship sends what is in the outbox, in order. The caller holds mu; ship lets go of it, and nothing is held while comm is called,
-// because there the other side's protocol may run, or callbacks of this one.
+// ship sends what is in the outbox, in order. The caller holds mu; ship lets go of it, and nothing
+// is held while comm is called, because there the other side's protocol may run, or callbacks of
+// this one.
 func (l *lane) ship() {
 	if l.busy {
 		l.mu.Unlock()
@@ -156,7 +159,8 @@ func (l *lane) send(x *parcel) {
 	var req *comm.Request
 	switch {
 	case x.sealed == nil:
-		// Synchronous, for a payload that comes before the target has seen the record must not be copied there.
+		// Synchronous, for a payload that comes before the target has seen the record must not be
+		// copied there.
 		req = c.Issend(x.buf, l.rank, int(x.tag))
 	case x.synchro:
 		req = c.Issend(comm.Raw(x.sealed.bytes(), comm.Byte), l.rank, bundleTag)
@@ -166,7 +170,8 @@ func (l *lane) send(x *parcel) {
 	if x.marks {
 		l.p.end(nil)
 	}
-	if ok, _, err := req.Peek(); ok { // and not Test, which runs callbacks: the caller of Put may hold a lock that they take
+	if ok, _, err := req.Peek(); ok {
+		// and not Test, which runs callbacks: the caller of Put may hold a lock that they take
 		l.sent(x, err)
 		return
 	}
@@ -198,8 +203,8 @@ func (l *lane) sent(x *parcel, err error) {
 	l.ship()
 }
 
-// listen posts the standing receive and handles what arrives, on the goroutine that brings it, until there is nothing more or
-// what there is has to wait for a fence of this rank.
+// listen posts the standing receive and handles what arrives, on the goroutine that brings it,
+// until there is nothing more or what there is has to wait for a fence of this rank.
 func (l *lane) listen() {
 	p := l.p
 	marked := false
@@ -230,7 +235,8 @@ func (l *lane) listen() {
 	}
 }
 
-// next goes on to listen after a message, if more may come. The receive is posted before a fence is completed, whose callbacks may take long.
+// next goes on to listen after a message, if more may come. The receive is posted before a fence is
+// completed, whose callbacks may take long.
 func (l *lane) next(mark, more bool) {
 	if !more {
 		return
@@ -242,8 +248,8 @@ func (l *lane) next(mark, more bool) {
 	}
 }
 
-// arrived takes the message of the standing receive. mark is whether it ended the rank's epoch; more, whether the next may
-// come.
+// arrived takes the message of the standing receive. mark is whether it ended the rank's epoch;
+// more, whether the next may come.
 func (l *lane) arrived(st comm.Status, err error) (mark, more bool) {
 	switch {
 	case err == nil:
@@ -274,7 +280,8 @@ func (l *lane) handle() (mark, more bool) {
 	l.held = held
 	p.mu.Unlock()
 	if epoch != now || marked {
-		if !held && !lost { // fences do not wait for a lost rank, so what it sent before may come late
+		if !held && !lost {
+			// fences do not wait for a lost rank, so what it sent before may come late
 			p.broken(l, fmt.Errorf("a bundle of epoch %d in epoch %d", epoch, now))
 		}
 		return false, false

@@ -136,14 +136,16 @@ func TestAheadOfATarget(t *testing.T) {
 		}
 		closes := w.Ifence(0)
 		full := state{under: depth, backlog: n - aheadBundles - depth + 1, seq: 2 + aheadBundles + depth}
-		_ = await("the mark waits as well", func() bool { return l.state() == full }) // another goroutine may put it there
+		// another goroutine may put it there
+		_ = await("the mark waits as well", func() bool { return l.state() == full })
 		err = errors.Join(err, wantsState(l, full))
 		l.mu.Lock()
 		backlog := l.backlog[:len(l.backlog):len(l.backlog)]
 		l.mu.Unlock()
 		close(stalled)
 		_, werr := closes.Wait(context.Background())
-		err = errors.Join(err, werr, await("all is sent", func() bool { return l.state() == atRest(2+n) })) // the last has the mark
+		// the last has the mark
+		err = errors.Join(err, werr, await("all is sent", func() bool { return l.state() == atRest(2+n) }))
 		l.mu.Lock()
 		defer l.mu.Unlock()
 		if l.backlog != nil || !isZero(backlog) {
@@ -205,7 +207,8 @@ func TestDirectPutGoesAtOnce(t *testing.T) {
 			l.busy = true
 			l.mu.Unlock()
 			err = errors.Join(w.Put(comm.Of([]byte{1}), 1, 0), w.Put(comm.Of(make([]byte, 2*inlineBytes)), 1, 1),
-				wantsState(l, state{outbox: 2, ahead: aheadBundles - 1, seq: 2})) // behind the fence
+				// behind the fence
+				wantsState(l, state{outbox: 2, ahead: aheadBundles - 1, seq: 2}))
 			l.mu.Lock()
 			if l.outbox[0].sealed == nil || l.outbox[1].sealed != nil {
 				err = errors.Join(err, errors.New("the payload is ahead of its record"))
@@ -307,7 +310,8 @@ func TestBundlesAreUsedAgain(t *testing.T) {
 			err = errors.Join(err, epoch())
 		}
 		runtime.ReadMemStats(&after)
-		if each := (after.TotalAlloc - before.TotalAlloc) / rounds; each > bundleBytes { // of two, which both send one
+		if each := (after.TotalAlloc - before.TotalAlloc) / rounds; each > bundleBytes {
+			// of two, which both send one
 			err = errors.Join(err, fmt.Errorf("%d bytes an epoch", each))
 		}
 		return err

@@ -69,7 +69,8 @@ func TestEndsThatComeLate(t *testing.T) {
 				mine := errors.New("mine")
 				limit := 3 * asleep
 				got, slept, err := endLate(as(context.Background()), names, end, limit, mine)
-				for end == "timeout" && slept < asleep && limit < time.Minute { // a slow machine: all over again, with more time
+				for end == "timeout" && slept < asleep && limit < time.Minute {
+					// a slow machine: all over again, with more time
 					limit *= 3
 					got, slept, err = endLate(as(context.Background()), names, end, limit, mine)
 				}

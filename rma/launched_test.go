@@ -86,7 +86,8 @@ func exchange(c *comm.Comm) error {
 // chooses it.
 func eachFabric(t *testing.T, f func(t *testing.T, env string)) {
 	for _, fabric := range comm.Fabrics() {
-		if fabric.Name == "inproc" || fabric.Problem != "" || fabric.Name == "mpi" { // those need another launcher
+		if fabric.Name == "inproc" || fabric.Problem != "" || fabric.Name == "mpi" {
+			// those need another launcher
 			continue
 		}
 		t.Run(fabric.Name, func(t *testing.T) { f(t, "WEFT_FABRIC="+fabric.Name) })
@@ -139,12 +140,13 @@ func TestPutRunsNoCallbacks(t *testing.T) {
 	})
 }
 
-// surviveLoss has rank 1 die with operations of all kinds under way. The fences of the others fail, for good; then they go on
-// with a window of their own.
+// surviveLoss has rank 1 die with operations of all kinds under way. The fences of the others fail,
+// for good; then they go on with a window of their own.
 func surviveLoss(c *comm.Comm) error {
 	const n = 30_000
 	me := c.Rank()
-	w, _, err := rma.Allocate[int64](c, 10*n) // a place for each operation of each rank: those of one epoch may run at the same time
+	// a place for each operation of each rank: those of one epoch may run at the same time
+	w, _, err := rma.Allocate[int64](c, 10*n)
 	if err != nil {
 		return err
 	}

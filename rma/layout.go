@@ -13,8 +13,8 @@ import (
 	"weft/internal/xatomic"
 )
 
-// Win is one rank's side of a window. Any goroutine may call any method at any time, except that collective calls
-// (Fence, Ifence, SetInfo, Free) must be made in the same order on all ranks.
+// Win is one rank's side of a window. Any goroutine may call any method at any time, except that
+// collective calls (Fence, Ifence, SetInfo, Free) must be made in the same order on all ranks.
 type Win struct {
 	// constant after construction
 	c         *comm.Comm // the window's own: its fences disturb nobody
@@ -23,10 +23,11 @@ type Win struct {
 	onFlush   func(error)
 	onBarrier func(error)
 	onClosed  func(error)
-	unwatch   func() bool   // ends the watch for the run's end
-	apart     bool          // each rank is in a process of its own: the port's fence is all that is needed
-	ev        *event.Shared // nil: it is not recorded
-	number    uint32        // in a recording, at all ranks
+	unwatch   func() bool // ends the watch for the run's end
+	// each rank is in a process of its own: the port's fence is all that is needed
+	apart  bool
+	ev     *event.Shared // nil: it is not recorded
+	number uint32        // in a recording, at all ranks
 
 	state     xatomic.Uint64 // see epoch.go
 	abandoned xatomic.Bool   // the run ended before Free
@@ -39,8 +40,8 @@ type Win struct {
 	info  comm.Info // guarded by mu
 	asked uint64    // guarded by mu; fences called
 
-	// over is how many fences are complete. It changes under mu while the window is busy and no direct operation is under way; who
-	// is such an operation, or has mu, may read it.
+	// over is how many fences are complete. It changes under mu while the window is busy and no
+	// direct operation is under way; who is such an operation, or has mu, may read it.
 	over uint64
 
 	// Of the fence at hand: owned by whoever runs it; phase changes hands under mu.
@@ -72,8 +73,8 @@ type entry struct {
 	final    bool // the fence of Free: not an epoch, and nothing follows
 }
 
-// port is one rank's way to the ranks of other processes, for one window of process memory. README.md, "Ranks of other
-// processes", has the protocol.
+// port is one rank's way to the ranks of other processes, for one window of process memory.
+// README.md, "Ranks of other processes", has the protocol.
 type port struct {
 	// Constant after construction.
 	c      *comm.Comm  // its own: nothing but this protocol travels in it
@@ -97,17 +98,18 @@ type port struct {
 
 // lane is the way to one rank of another process, and from it.
 //
-// Sending: operations are packed into the open bundle in the order of the calls; what does not fit while as much as allowed is
-// under way waits in the backlog. A full bundle, and one that somebody waits for, goes to outbox, and whoever finds
-// nobody busy with that sends it.
+// Sending: operations are packed into the open bundle in the order of the calls; what does not fit
+// while as much as allowed is under way waits in the backlog. A full bundle, and one that somebody
+// waits for, goes to outbox, and whoever finds nobody busy with that sends it.
 type lane struct {
 	// Constant after construction.
 	p    *port
 	rank int
 
 	mu      sync.Mutex
-	filling *bundle  // guarded by mu; nil if there is nothing in it
-	backlog []parcel // guarded by mu; while there is something in it, make refuses, and filling is nil
+	filling *bundle // guarded by mu; nil if there is nothing in it
+	// guarded by mu; while there is something in it, make refuses, and filling is nil
+	backlog []parcel
 	outbox  []parcel // guarded by mu; sealed
 	busy    bool     // guarded by mu: somebody is in ship
 	under   int      // guarded by mu: parcels with comm that are not over
@@ -122,10 +124,11 @@ type lane struct {
 	inSeq uint64
 
 	// Receiving: guarded by p.mu.
-	req    *comm.Request // the standing receive
-	marked bool          // the rank has called the fence of this epoch, and nothing of this epoch follows
-	fence  uint8         // and which: of fences
-	held   bool          // the message at hand is of the next epoch
+	req *comm.Request // the standing receive
+	// the rank has called the fence of this epoch, and nothing of this epoch follows
+	marked bool
+	fence  uint8 // and which: of fences
+	held   bool  // the message at hand is of the next epoch
 	lost   bool
 
 	// gone: the rank does not take part in this window any more, though it lives. It is set when no
@@ -139,14 +142,16 @@ type Region struct {
 	Unit int // bytes per displacement
 }
 
-// Backing is where a window's memory lives. Each rank of the window has a Backing of its own, all of which reach the
-// same memory.
+// Backing is where a window's memory lives. Each rank of the window has a Backing of its own, all
+// of which reach the same memory.
 //
-// The window has checked rank, offset and length before it calls; offsets are in bytes. Put, Get and Accumulate are
-// called concurrently and do not block. The buffer stays the operation's until the Flush after it is done; when the memory
-// at the target changes before that is the backing's affair.
+// The window has checked rank, offset and length before it calls; offsets are in bytes. Put, Get
+// and Accumulate are called concurrently and do not block. The buffer stays the operation's until
+// the Flush after it is done; when the memory at the target changes before that is the backing's
+// affair.
 type Backing interface {
-	// Regions lists the regions by target rank. There may be more or fewer than ranks in the communicator. Constant.
+	// Regions lists the regions by target rank. There may be more or fewer than ranks in the
+	// communicator. Constant.
 	Regions() []Region
 
 	Put(rank, off int, src comm.Buffer) error
@@ -154,20 +159,20 @@ type Backing interface {
 	// Accumulate is atomic per element with respect to every other Accumulate on the same memory.
 	Accumulate(rank, off int, src comm.Buffer, op comm.Op) error
 
-	// Flush is called once per fence, when all operations of this rank's epoch have returned and before the barrier. It
-	// calls done, at once or later, from any goroutine, when their effects are where other ranks find them after the
-	// barrier.
+	// Flush is called once per fence, when all operations of this rank's epoch have returned and
+	// before the barrier. It calls done, at once or later, from any goroutine, when their effects
+	// are where other ranks find them after the barrier.
 	Flush(done func(error))
-	// Closed is called once per fence after the barrier: every rank's operations of the epoch are in place. The fence
-	// is complete at this rank when done is called.
+	// Closed is called once per fence after the barrier: every rank's operations of the epoch are
+	// in place. The fence is complete at this rank when done is called.
 	Closed(done func(error))
 
 	// Free is called once; no operation or fence of this rank is under way or will come.
 	Free() error
 }
 
-// memory is the backing of process memory. What is in this address space is one copy, and complete when it returns; the rest
-// goes through the port, and is complete with the fence.
+// memory is the backing of process memory. What is in this address space is one copy, and complete
+// when it returns; the rest goes through the port, and is complete with the fence.
 type memory struct {
 	g       *group
 	regions []Region

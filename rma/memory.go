@@ -14,9 +14,10 @@ import (
 	"weft/comm"
 )
 
-// Allocate makes a window of process memory with n elements at this rank, and returns them. The displacement unit is
-// the element size. Collective; n may differ between ranks, which may be in one process or in several. T must hold no pointers.
-// Errors, on all ranks alike: ErrSize, comm.ErrType, ErrInfo.
+// Allocate makes a window of process memory with n elements at this rank, and returns them. The
+// displacement unit is the element size. Collective; n may differ between ranks, which may be in
+// one process or in several. T must hold no pointers. Errors, on all ranks alike: ErrSize,
+// comm.ErrType, ErrInfo.
 func Allocate[T any](c *comm.Comm, n int, info ...comm.Info) (*Win, []T, error) {
 	var mem []T
 	var bad error
@@ -32,8 +33,8 @@ func Allocate[T any](c *comm.Comm, n int, info ...comm.Info) (*Win, []T, error) 
 	return w, mem, nil
 }
 
-// Create is Allocate with memory of the caller's. Between a rank's call of a fence and the end of its next fence the
-// caller touches mem only where no other rank does in that epoch.
+// Create is Allocate with memory of the caller's. Between a rank's call of a fence and the end of
+// its next fence the caller touches mem only where no other rank does in that epoch.
 func Create[T any](c *comm.Comm, mem []T, info ...comm.Info) (*Win, error) {
 	return create(c, mem, nil, info)
 }
@@ -42,15 +43,16 @@ const maxRegion = 1 << 48 // bytes; so that sums stay far from overflow
 
 // group is what the ranks of a process-memory window share.
 type group struct {
-	mem   [][]byte     // by rank; each set by its rank before the second exchange in create, constant after it
+	// by rank; each set by its rank before the second exchange in create, constant after it
+	mem   [][]byte
 	locks []sync.Mutex // by rank: Accumulate on its region
 }
 
 // groups holds the groups that are being made. An entry leaves when all ranks have found it.
 var groups sync.Map // random id → *group
 
-// create agrees on a window: what each rank brings, and, in a second exchange, that each has found the group of its process and
-// left its memory there.
+// create agrees on a window: what each rank brings, and, in a second exchange, that each has found
+// the group of its process and left its memory there.
 func create[T any](c *comm.Comm, mem []T, bad error, infos []comm.Info) (*Win, error) {
 	fail := func(err error) (*Win, error) {
 		return nil, &Error{Op: "create window", Rank: c.Rank(), Peer: NoPeer, Err: cause(err)}

@@ -62,12 +62,13 @@ func (p *port) ends() {
 	p.mu.Unlock()
 }
 
-// flush is the fence of an epoch: done is called when everything of the epoch that concerns memory of this rank is over, and
-// no rank will begin anything of this epoch any more.
+// flush is the fence of an epoch: done is called when everything of the epoch that concerns memory
+// of this rank is over, and no rank will begin anything of this epoch any more.
 func (p *port) flush(done func(error)) {
 	p.mu.Lock()
 	p.done = done
-	p.open += p.remote - p.gone // the marks: what stands before them has been read from the caller's memory when they are sent
+	// the marks: what stands before them has been read from the caller's memory when they are sent
+	p.open += p.remote - p.gone
 	epoch, kind := p.epoch, p.fenceKind()
 	p.mu.Unlock()
 	for _, l := range p.lanes {
@@ -79,8 +80,9 @@ func (p *port) flush(done func(error)) {
 	p.settle()
 }
 
-// settle completes the fence at hand if it can be. The caller holds mu; settle lets go of it. Only one goroutine is past the
-// first line, so that a fence that completes inside of another one's callbacks does not deepen the stack.
+// settle completes the fence at hand if it can be. The caller holds mu; settle lets go of it. Only
+// one goroutine is past the first line, so that a fence that completes inside of another one's
+// callbacks does not deepen the stack.
 func (p *port) settle() {
 	if p.moving {
 		p.mu.Unlock()
@@ -117,7 +119,8 @@ func (p *port) settle() {
 	p.mu.Unlock()
 }
 
-// compare gives up the ranks that have called Fence where this one has called Free, or the reverse. The caller holds mu.
+// compare gives up the ranks that have called Fence where this one has called Free, or the reverse.
+// The caller holds mu.
 func (p *port) compare() {
 	for _, l := range p.lanes {
 		if mine := p.fenceKind(); l != nil && l.marked && l.fence != mine {
@@ -147,7 +150,8 @@ func (p *port) broken(l *lane, err error) {
 	p.lose(l, err)
 }
 
-// close takes the standing receives back. No fence is under way, and no rank will send anything any more.
+// close takes the standing receives back. No fence is under way, and no rank will send anything any
+// more.
 func (p *port) close() {
 	p.mu.Lock()
 	p.closed = true
@@ -228,7 +232,8 @@ func (p *port) lose(l *lane, err error) {
 		p.marks++
 	}
 	switch err = cause(err); {
-	case errors.Is(err, comm.ErrAborted), errors.Is(err, comm.ErrPeerLost), errors.Is(err, comm.ErrRevoked): // which name the rank whose fault it is, if it is one's
+	case errors.Is(err, comm.ErrAborted), errors.Is(err, comm.ErrPeerLost), errors.Is(err, comm.ErrRevoked):
+		// which name the rank whose fault it is, if it is one's
 		p.failed(err)
 	default:
 		p.failed(fmt.Errorf("rank %d: %w", l.rank, err))

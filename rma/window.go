@@ -12,8 +12,8 @@ import (
 	"weft/internal/friend"
 )
 
-// New makes a window of memory that lives in b. Collective over c; every rank passes a Backing of its own that
-// reaches the same regions. The window takes over b, also if New fails.
+// New makes a window of memory that lives in b. Collective over c; every rank passes a Backing of
+// its own that reaches the same regions. The window takes over b, also if New fails.
 func New(c *comm.Comm, b Backing, info comm.Info) (*Win, error) { return newWin(c, b, info, false) }
 
 func newWin(c *comm.Comm, b Backing, info comm.Info, apart bool) (*Win, error) {
@@ -25,7 +25,8 @@ func newWin(c *comm.Comm, b Backing, info comm.Info, apart bool) (*Win, error) {
 	w := &Win{c: own, b: b, regions: b.Regions(), apart: apart, ev: friend.EventsOfComm(own), number: own.TraceID()}
 	w.onFlush, w.onBarrier, w.onClosed = w.flushed, w.passed, w.closed
 	if err := w.mergeInfo(info); err != nil {
-		// Every rank has the same info, or the window is not usable at all: there is no fence to fall out of step.
+		// Every rank has the same info, or the window is not usable at all: there is no fence to
+		// fall out of step.
 		b.Free()
 		return nil, w.wrap("create window", NoPeer, err)
 	}
@@ -36,7 +37,8 @@ func newWin(c *comm.Comm, b Backing, info comm.Info, apart bool) (*Win, error) {
 	return w, nil
 }
 
-// Comm is the window's own communicator. It must not be used for collective operations while fences are outstanding.
+// Comm is the window's own communicator. It must not be used for collective operations while fences
+// are outstanding.
 func (w *Win) Comm() *comm.Comm { return w.c }
 
 // GroupSize is the number of target ranks.
@@ -48,11 +50,12 @@ func (w *Win) Size(rank int) int { return w.regions[rank].Size }
 // Unit is the displacement unit of a rank's region in bytes. It panics if there is no such rank.
 func (w *Win) Unit(rank int) int { return w.regions[rank].Unit }
 
-// Free waits for the outstanding fences and for all ranks, and ends the window. Collective. Operations that are still
-// queued are carried out. Whatever is called afterwards returns ErrFreed.
+// Free waits for the outstanding fences and for all ranks, and ends the window. Collective.
+// Operations that are still queued are carried out. Whatever is called afterwards returns ErrFreed.
 //
-// A rank that gives up with an error should return it rather than call Free, which would wait for the others: when a run
-// ends or is aborted, its windows are freed without being asked. Free then returns an error that wraps comm.ErrAborted.
+// A rank that gives up with an error should return it rather than call Free, which would wait for
+// the others: when a run ends or is aborted, its windows are freed without being asked. Free then
+// returns an error that wraps comm.ErrAborted.
 func (w *Win) Free() error {
 	w.unwatch()
 	req := w.enqueueFence(false, true, w.ev)
@@ -69,7 +72,8 @@ func (w *Win) Free() error {
 	return err
 }
 
-// abandon frees the window of a run that is over. The barrier in it fails at once; this waits for operations under way.
+// abandon frees the window of a run that is over. The barrier in it fails at once; this waits for
+// operations under way.
 func (w *Win) abandon() {
 	w.abandoned.Store(true)
 	if req := w.enqueueFence(false, true, nil); req != nil {

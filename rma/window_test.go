@@ -20,7 +20,8 @@ import (
 	"weft/trace"
 )
 
-// ways are how the ranks of a test are spread over processes, as far as they know: in one, each in its own, and some of each.
+// ways are how the ranks of a test are spread over processes, as far as they know: in one, each in
+// its own, and some of each.
 var ways = map[string]func(ctx context.Context) context.Context{
 	"together": func(ctx context.Context) context.Context { return ctx },
 	"apart":    func(ctx context.Context) context.Context { return inproc.Divide(ctx) },
@@ -244,7 +245,8 @@ func TestFourWindowsFencedInOppositeOrders(t *testing.T) {
 	})
 }
 
-// Fences and operations are all issued at once; each lands in its own epoch, and Free carries out what is left.
+// Fences and operations are all issued at once; each lands in its own epoch, and Free carries out
+// what is left.
 func TestManyOutstandingFences(t *testing.T) {
 	const epochs = 200
 	for _, ranks := range []int{1, 2, 4} {
@@ -292,8 +294,8 @@ func TestManyOutstandingFences(t *testing.T) {
 	}
 }
 
-// Goroutines put into every rank while the epochs change; the memory alternates so that a target may read what was
-// closed. The race detector checks the order that the fences promise.
+// Goroutines put into every rank while the epochs change; the memory alternates so that a target
+// may read what was closed. The race detector checks the order that the fences promise.
 func TestEpochHammer(t *testing.T) {
 	const epochs, writers, ranks = 60, 3, 3
 	run(t, ranks, func(c *comm.Comm) error {
@@ -335,7 +337,8 @@ func TestEpochHammer(t *testing.T) {
 	})
 }
 
-// Operations race with the calls of Ifence itself: each belongs to one epoch or the next, none is lost.
+// Operations race with the calls of Ifence itself: each belongs to one epoch or the next, none is
+// lost.
 func TestFenceRacesWithOperationsHammer(t *testing.T) {
 	const fences, writers, puts, ranks = 100, 3, 100, 2
 	run(t, ranks, func(c *comm.Comm) error {

@@ -12,7 +12,8 @@ import (
 	"weft/comm"
 )
 
-// What travels between ranks of different processes, version 1. Numbers are little endian. A bundle is a message:
+// What travels between ranks of different processes, version 1. Numbers are little endian. A bundle
+// is a message:
 //
 //	bytes 0–3    "wRMA"
 //	4–7          version
@@ -37,8 +38,8 @@ const (
 
 	// bundleBytes is small enough to travel without a rendezvous over every fabric of today.
 	bundleBytes = 16 << 10
-	// inlineBytes is the largest put whose payload is copied into a bundle; a guess: a second message and its
-	// rendezvous cost about as much as copying so much twice.
+	// inlineBytes is the largest put whose payload is copied into a bundle; a guess: a second
+	// message and its rendezvous cost about as much as copying so much twice.
 	inlineBytes = 8 << 10
 	// maxElement is the largest element that fits, whole, into a bundle.
 	maxElement = bundleBytes - headBytes - recordBytes
@@ -144,8 +145,8 @@ func openBundle(b []byte) (epoch, seq uint64, records []byte, err error) {
 	return 0, 0, nil, err
 }
 
-// nextRecord takes the first record off b. region is the size of the region that it is for. The payload of what it returns
-// lies in b, and everything else has been checked.
+// nextRecord takes the first record off b. region is the size of the region that it is for. The
+// payload of what it returns lies in b, and everything else has been checked.
 func nextRecord(b []byte, region int) (r record, data, rest []byte, err error) {
 	if len(b) < recordBytes {
 		return r, nil, nil, fmt.Errorf("a record of %d bytes; one has %d or more", len(b), recordBytes)

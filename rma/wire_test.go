@@ -164,7 +164,8 @@ func FuzzBundle(f *testing.F) {
 	})
 }
 
-// What a rank sends that makes no sense ends the run, with an error that names the rank, and touches no memory.
+// What a rank sends that makes no sense ends the run, with an error that names the rank, and
+// touches no memory.
 func TestHostileRankEndsTheRun(t *testing.T) {
 	put := record{what: wirePut, n: 8}
 	for what, spoil := range map[string]func(p *port) []byte{

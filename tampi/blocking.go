@@ -11,8 +11,9 @@ import (
 	"weft/task"
 )
 
-// Wait gives up t's slot until r is complete. It returns r's status and error, or the
-// error of the run if that ends early; r is then cancelled if it is a receive that has not matched. A nil r is complete.
+// Wait gives up t's slot until r is complete. It returns r's status and error, or the error of the
+// run if that ends early; r is then cancelled if it is a receive that has not matched. A nil r is
+// complete.
 func Wait(t *task.Task, r *comm.Request) (comm.Status, error) {
 	if r == nil {
 		return comm.Status{}, nil

@@ -19,7 +19,8 @@ import (
 	"weft/task"
 )
 
-// A deadlock in which tasks take part ends the run: ranks whose tasks wait for messages, for each other's events, or for a slot.
+// A deadlock in which tasks take part ends the run: ranks whose tasks wait for messages, for each
+// other's events, or for a slot.
 func TestDeadlockWithTasks(t *testing.T) {
 	for name, main := range map[string]func(c *comm.Comm) func(t *task.Task) error{
 		"tasks wait for messages": func(c *comm.Comm) func(t *task.Task) error {
@@ -75,7 +76,8 @@ func TestDeadlockWithTasks(t *testing.T) {
 	}
 }
 
-// When a run ends by its context, the error says who waited for what, of ranks and of tasks, and matches the deadline and its cause.
+// When a run ends by its context, the error says who waited for what, of ranks and of tasks, and
+// matches the deadline and its cause.
 func TestDeadlineSaysWhatTasksWaitFor(t *testing.T) {
 	mine := errors.New("my patience ends")
 	want := []string{
@@ -83,7 +85,8 @@ func TestDeadlineSaysWhatTasksWaitFor(t *testing.T) {
 		`task "receives" (spawned at `, "waits in Await",
 	}
 	var err error
-	for limit := 300 * time.Millisecond; limit < 30*time.Second; limit *= 4 { // on a busy machine, tasks need longer to come to their waits
+	for limit := 300 * time.Millisecond; limit < 30*time.Second; limit *= 4 {
+		// on a busy machine, tasks need longer to come to their waits
 		ctx, cancel := context.WithTimeoutCause(context.Background(), limit, mine)
 		err = comm.Run(ctx, comm.Config{Ranks: 2}, func(c *comm.Comm) error {
 			rt := task.New(task.Config{Workers: 2})

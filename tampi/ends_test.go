@@ -115,7 +115,8 @@ func TestEndsThatComeLate(t *testing.T) {
 				what := fmt.Sprint(end, ", ", way)
 				limit := 3 * asleep
 				got, slept, late, err := endLate(as(context.Background()), end, limit, mine)
-				for end == "timeout" && slept < asleep && limit < time.Minute { // a slow machine: all over again, with more time
+				for end == "timeout" && slept < asleep && limit < time.Minute {
+					// a slow machine: all over again, with more time
 					limit *= 3
 					got, slept, late, err = endLate(as(context.Background()), end, limit, mine)
 				}
@@ -126,7 +127,8 @@ func TestEndsThatComeLate(t *testing.T) {
 				assert.Len(t, got, len(standing), what)
 				for name, e := range got {
 					if name != "Iwait" && name != "IwaitAll" {
-						assert.ErrorContains(t, e, "mine", name+", "+what) // an error of another process is a text
+						// an error of another process is a text
+						assert.ErrorContains(t, e, "mine", name+", "+what)
 					}
 				}
 				assert.Less(t, late, 10*time.Second, what)
@@ -278,7 +280,8 @@ func dieLate(c *comm.Comm) error {
 
 func TestLossThatComesLate(t *testing.T) {
 	for _, fabric := range comm.Fabrics() {
-		if fabric.Name == "inproc" || fabric.Problem != "" || fabric.Name == "mpi" { // those need another launcher
+		if fabric.Name == "inproc" || fabric.Problem != "" || fabric.Name == "mpi" {
+			// those need another launcher
 			continue
 		}
 		var stderr bytes.Buffer
@@ -286,6 +289,7 @@ func TestLossThatComesLate(t *testing.T) {
 			Env: []string{envRole + "=late", "WEFT_FABRIC=" + fabric.Name, "GORACE=atexit_sleep_ms=0 " + os.Getenv("GORACE")}}}})
 		require.NoError(t, err)
 		require.Equal(t, 128+int(syscall.SIGKILL), status, "%s: %s", fabric.Name, &stderr)
-		require.Equal(t, 1, strings.Count(stderr.String(), "\n"), "%s: %s", fabric.Name, &stderr) // the launcher's
+		// the launcher's
+		require.Equal(t, 1, strings.Count(stderr.String(), "\n"), "%s: %s", fabric.Name, &stderr)
 	}
 }

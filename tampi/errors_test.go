@@ -49,7 +49,8 @@ func TestWithdrawnRequests(t *testing.T) {
 				var got error
 				err := rt.Run(ctx, func(t *task.Task) error {
 					t.Spawn(func(t *task.Task) error {
-						t.Spawn(func(*task.Task) error { cancel(mine); return nil }) // on the one slot: when its parent waits
+						// on the one slot: when its parent waits
+						t.Spawn(func(*task.Task) error { cancel(mine); return nil })
 						got = wait(t, c, comm.Of(mem))
 						return got
 					})

@@ -16,7 +16,8 @@ import (
 	"weft/task"
 )
 
-// What is kept, and what a task costs, does not depend on how many tasks were bound to requests before.
+// What is kept, and what a task costs, does not depend on how many tasks were bound to requests
+// before.
 func TestGrowth(t *testing.T) {
 	rounds := soak.Long(24, 200)
 	var begun atomic.Int64
@@ -50,7 +51,8 @@ func TestGrowth(t *testing.T) {
 		"blocked": {100, func(t *task.Task, c *comm.Comm, _ int, block *[64]int64) {
 			into := new([64]int64)
 			t.Spawn(func(t *task.Task) error {
-				if begun.Add(1)%100 == 0 { // so that each round blocks as many at once, for which goroutines are kept
+				if begun.Add(1)%100 == 0 {
+					// so that each round blocks as many at once, for which goroutines are kept
 					for range 100 {
 						t.Spawn(func(t *task.Task) error { return tampi.Ssend(t, c, comm.Of(block[:]), 0, 2) }, deps.In(block))
 					}

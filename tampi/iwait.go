@@ -20,9 +20,10 @@ type Completion interface {
 	OnDone(func(error))
 }
 
-// Iwait binds c to t and returns: t is not over, and its accesses are not released,
-// until c is complete. Nil is returned for what is bound, and for what is complete without an error. If c is
-// complete with an error, that is returned; an error that comes later ends t's run by itself. Nothing, or a nil request, is complete, as MPI's null request is.
+// Iwait binds c to t and returns: t is not over, and its accesses are not released, until c is
+// complete. Nil is returned for what is bound, and for what is complete without an error. If c is
+// complete with an error, that is returned; an error that comes later ends t's run by itself.
+// Nothing, or a nil request, is complete, as MPI's null request is.
 //
 // Iwait is called by t's body, or by any goroutine while an event of t is pending.
 func Iwait(t *task.Task, c Completion) error {

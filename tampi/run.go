@@ -19,10 +19,11 @@ import (
 // Run runs main as the main task of rank c on rt and returns when all its descendants are over. The
 // ranks of one process may share rt.
 //
-// It is rt.Run with both sides bound to each other: when the ranks' run ends, so does this
-// one; and when a task of this rank fails, the other ranks learn of it at once. That matters
-// because a run that has failed still waits for what is bound to its tasks, which may be a message
-// that a peer will now never send. While it lasts, slots without work look for messages of other processes before they park.
+// It is rt.Run with both sides bound to each other: when the ranks' run ends, so does this one; and
+// when a task of this rank fails, the other ranks learn of it at once. That matters because a run
+// that has failed still waits for what is bound to its tasks, which may be a message that a peer
+// will now never send. While it lasts, slots without work look for messages of other processes
+// before they park.
 func Run(rt *task.Runtime, c *comm.Comm, main func(*task.Task) error) error {
 	if poll := c.Poller(); poll != nil {
 		defer rt.Poll(poll)()
@@ -62,7 +63,8 @@ func (r *rank) run(t *task.Task) error {
 	return r.main(t)
 }
 
-// named has an error of the main task name the program's function: the task is spawned here, where nobody looks for a mistake.
+// named has an error of the main task name the program's function: the task is spawned here, where
+// nobody looks for a mistake.
 func (r *rank) named(err error) error {
 	e, ok := err.(*task.Error)
 	if !ok || e.Site != "weft/tampi.(*rank).run" && !strings.HasSuffix(e.Site, "(weft/tampi.Run)") {

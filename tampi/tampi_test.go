@@ -20,7 +20,8 @@ import (
 	"weft/trace"
 )
 
-// ranks runs body as the main task of each of n ranks, which share one runtime. All that happens must be legal: it is recorded and replayed.
+// ranks runs body as the main task of each of n ranks, which share one runtime. All that happens
+// must be legal: it is recorded and replayed.
 func ranks(t *testing.T, n, workers int, body func(t *task.Task, c *comm.Comm) error) error {
 	t.Helper()
 	rec := witness.New(t)
@@ -298,7 +299,8 @@ type program struct{}
 
 func (program) rank(*task.Task) error { panic("of a method") }
 
-// The error of a rank's main task names the program's function, with and without traced spawns, also as the others see it.
+// The error of a rank's main task names the program's function, with and without traced spawns,
+// also as the others see it.
 func TestMainTasksAreNamed(t *testing.T) {
 	for _, traced := range []bool{false, true} {
 		rt := task.New(task.Config{Workers: 2, TraceSpawns: traced})

@@ -32,8 +32,8 @@ func (w *told) Write(p []byte) (int, error) {
 	return w.Buffer.Write(p)
 }
 
-// Messages, collectives and fences that the peer does not join are named with the task, the line that bound them, and what
-// they are; so are those who wait behind them.
+// Messages, collectives and fences that the peer does not join are named with the task, the line
+// that bound them, and what they are; so are those who wait behind them.
 func TestWatchdogNamesRequests(t *testing.T) {
 	var row [2][4]int64
 	errSeen := errors.New("seen")

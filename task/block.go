@@ -20,11 +20,10 @@ func (t *Task) Block() error {
 	return t.blockOn(&t.block, waiting{op: opBlock})
 }
 
-// Unblock ends t's Block, or the next one if it is not blocked. Any goroutine may
-// call it. A second Unblock before the next Block is the same as one.
-// A task that has called Block or BlockFor keeps its memory to itself, so a
-// call that comes too late does no harm. One that has not may be over, and t another task by then: who
-// hands t out sees to it that t calls Block, or outlasts the call.
+// Unblock ends t's Block, or the next one if it is not blocked. Any goroutine may call it. A second
+// Unblock before the next Block is the same as one. A task that has called Block or BlockFor keeps
+// its memory to itself, so a call that comes too late does no harm. One that has not may be over,
+// and t another task by then: who hands t out sees to it that t calls Block, or outlasts the call.
 func (t *Task) Unblock() {
 	if t.block.Load() == blockNone {
 		earlyUnblocks.Store(true)
@@ -127,9 +126,9 @@ func (t *Task) Sleep(d time.Duration) error {
 	return t.blockOn(w, waiting{op: opSleep, due: time.Now().Add(d)})
 }
 
-// BlockFor is Block for at most d: it returns true if Unblock ended it, and false if the time did. An
-// Unblock that comes after the time is remembered for the next call. With an error, which is that of
-// the run, the first result says nothing.
+// BlockFor is Block for at most d: it returns true if Unblock ended it, and false if the time did.
+// An Unblock that comes after the time is remembered for the next call. With an error, which is
+// that of the run, the first result says nothing.
 func (t *Task) BlockFor(d time.Duration) (bool, error) {
 	s := t.enter("BlockFor")
 	t.node.Flags |= flagBlocks
@@ -157,8 +156,9 @@ func (t *Task) BlockFor(d time.Duration) (bool, error) {
 	return !l.end(), t.run.cause()
 }
 
-// limit ends one BlockFor. The lock keeps a timer that is late from ending the next Block of the same
-// task: once end has returned, expire does nothing, and before that the word is this BlockFor's.
+// limit ends one BlockFor. The lock keeps a timer that is late from ending the next Block of the
+// same task: once end has returned, expire does nothing, and before that the word is this
+// BlockFor's.
 type limit struct {
 	t       *Task
 	mu      xatomic.Mutex

@@ -328,8 +328,8 @@ func TestBlockingPanics(t *testing.T) {
 	require.ErrorIs(t, err, errBody)
 }
 
-// Await returns when done was called: in start, later, twice, after the task is over; the words of two
-// calls have nothing to do with each other, nor with Block's.
+// Await returns when done was called: in start, later, twice, after the task is over; the words of
+// two calls have nothing to do with each other, nor with Block's.
 func TestAwait(t *testing.T) {
 	for _, workers := range []int{1, 2} {
 		rt := newTestRuntime(t, Config{Workers: workers})
@@ -359,7 +359,8 @@ func TestAwait(t *testing.T) {
 	}
 }
 
-// The end of the run ends an Await whose done never comes, and a done that comes afterwards does no harm.
+// The end of the run ends an Await whose done never comes, and a done that comes afterwards does no
+// harm.
 func TestEndOfRunEndsAwait(t *testing.T) {
 	rt := newTestRuntime(t, Config{Workers: 2})
 	for range 50 {

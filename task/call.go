@@ -33,14 +33,16 @@ func (t *Task) callApart(p *probe.Probe) (err error) {
 		switch {
 		case returned:
 			t.slot.Take()
-		case outer != nil: // the body has ended its goroutine: so does this one, and with it the bodies beneath
+		case outer != nil:
+			// the body has ended its goroutine: so does this one, and with it the bodies beneath
 			outer.slot.Take()
 		}
 	})
 	return err
 }
 
-// onReadyApart calls t's OnReady on s as a body is called. If it panics, that is what it returns second.
+// onReadyApart calls t's OnReady on s as a body is called. If it panics, that is what it returns
+// second.
 func (t *Task) onReadyApart(s *slot) (err, panicked error) {
 	l, own := s.probe.Lint, t.more.noted.Linted
 	if l.Off() {
@@ -56,7 +58,8 @@ func (t *Task) onReadyApart(s *slot) (err, panicked error) {
 			if r := recover(); r != nil { // here, where its stack is
 				panicked = t.wrap(panicError(r), r, debug.Stack())
 			}
-			if err != nil || panicked != nil { // there will be no body whose end comes before that of the run
+			if err != nil || panicked != nil {
+				// there will be no body whose end comes before that of the run
 				t.lintEnds()
 			}
 		}()
@@ -107,8 +110,8 @@ func (t *Task) callToldHere(p *probe.Probe) (err error) {
 	return err
 }
 
-// callsBody is the code of callHere, the only function that calls bodies. Compilers do not put it into others, since
-// it recovers.
+// callsBody is the code of callHere, the only function that calls bodies. Compilers do not put it
+// into others, since it recovers.
 var callsBody = sync.OnceValue(func() stuck.Code { return stuck.CodeAt(reflect.ValueOf((*Task).callHere).Pointer()) })
 
 // callHere runs t's body and turns its panic into an error.
@@ -151,8 +154,8 @@ func (t *Task) goexit() {
 	}
 }
 
-// tellBegins tells that the tasks of r, the recorded loop that is about to start, come in the order of
-// its graph.
+// tellBegins tells that the tasks of r, the recorded loop that is about to start, come in the order
+// of its graph.
 func (r *replay) tellBegins(p *probe.Probe) {
 	if !p.Lints() {
 		return

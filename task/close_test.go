@@ -14,7 +14,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// spawners are the places in which a run can start a detached task: each calls spawn there, in a detached task of its own.
+// spawners are the places in which a run can start a detached task: each calls spawn there, in a
+// detached task of its own.
 var spawners = []struct {
 	name string
 	main func(rt *Runtime, spawn func()) *Detached
@@ -59,8 +60,8 @@ var spawners = []struct {
 	}},
 }
 
-// Close waits for all that runs start while it waits, to any depth, whatever part of a run starts it; for
-// nobody else, who is refused; and each call of Close returns after that.
+// Close waits for all that runs start while it waits, to any depth, whatever part of a run starts
+// it; for nobody else, who is refused; and each call of Close returns after that.
 func TestCloseWaitsForAllThatRunsStart(t *testing.T) {
 	const depth = 4
 	for _, way := range spawners {
@@ -196,7 +197,8 @@ func TestCloseInside(t *testing.T) {
 		{"Poll", "a function of Poll", func(rt *Runtime, closeIt func()) {
 			var once sync.Once
 			stop := rt.Poll(func() bool { once.Do(closeIt); return false })
-			rt.Run(bg, func(t *Task) error { t.Sleep(time.Millisecond); return nil }) // a slot looks before it parks
+			// a slot looks before it parks
+			rt.Run(bg, func(t *Task) error { t.Sleep(time.Millisecond); return nil })
 			stop()
 		}},
 	} {

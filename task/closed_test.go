@@ -21,15 +21,17 @@ func census() (c waits.Census, ok bool) {
 	return c, ok
 }
 
-// Tasks that wait for each other for ever are all counted, with the goroutines of the runtime and of its pool: nothing
-// but them is there. So are the goroutines that package ants has made in its init.
+// Tasks that wait for each other for ever are all counted, with the goroutines of the runtime and
+// of its pool: nothing but them is there. So are the goroutines that package ants has made in its
+// init.
 func TestWaitingTasksAreCounted(t *testing.T) {
 	skipRacesInLintMode(t)
 	rt := task.New(task.Config{Workers: 2, Watchdog: -1})
 	var main, child *task.Task
 	var x int
 	over := make(chan error)
-	go waits.Service(func() { // as the caller of Run is, while it waits; and then it tells this test
+	go waits.Service(func() {
+		// as the caller of Run is, while it waits; and then it tells this test
 		err := rt.Run(bg, func(t *task.Task) error {
 			main = t
 			t.Spawn(func(t *task.Task) error {
@@ -42,7 +44,8 @@ func TestWaitingTasksAreCounted(t *testing.T) {
 		over <- err
 	})()
 	var c waits.Census
-	for ok := false; !ok || c.Foreign() != -1; c, ok = census() { // the service that sleeps in Run is counted twice
+	for ok := false; !ok || c.Foreign() != -1; c, ok = census() {
+		// the service that sleeps in Run is counted twice
 		time.Sleep(time.Millisecond)
 	}
 	require.Zero(t, c.Timed)

@@ -14,8 +14,9 @@ import (
 	"weft/deps"
 )
 
-// Tasks add to random parts of an array, with objects among them, nested, weak and in recorded loops: each element has the sum, whatever the order, and
-// the race detector sees no two at one element.
+// Tasks add to random parts of an array, with objects among them, nested, weak and in recorded
+// loops: each element has the sum, whatever the order, and the race detector sees no two at one
+// element.
 func TestCommutativeRangeSums(t *testing.T) {
 	const size, tasks = 48, 300
 	for seed := range uint64(4) {

@@ -55,7 +55,8 @@ func TestCommutativeUndeferred(t *testing.T) {
 	`)
 }
 
-// A task does not have its objects while it waits for the events of its OnReady: B has x, and ends A's event.
+// A task does not have its objects while it waits for the events of its OnReady: B has x, and ends
+// A's event.
 func TestCommutativeOnReady(t *testing.T) {
 	for _, outside := range []bool{false, true} {
 		for _, workers := range []int{1, 2, 4} {
@@ -94,7 +95,8 @@ func TestCommutativeOnReady(t *testing.T) {
 	}
 }
 
-// A failing run leaves no object behind: those that wait are skipped in their turn, and the next run has the objects.
+// A failing run leaves no object behind: those that wait are skipped in their turn, and the next
+// run has the objects.
 func TestCommutativeFailure(t *testing.T) {
 	rt := newTestRuntime(t, Config{Workers: 2})
 	boom := errors.New("boom")
@@ -193,7 +195,8 @@ func TestCommutativeAcrossRuns(t *testing.T) {
 	require.Equal(t, 8*each, x)
 }
 
-// A task that needs eight objects is not starved by tasks that need one each and are spawned as long as it waits.
+// A task that needs eight objects is not starved by tasks that need one each and are spawned as
+// long as it waits.
 func TestCommutativeNobodyStarves(t *testing.T) {
 	for _, workers := range []int{1, 2, 4} {
 		rt := newTestRuntime(t, Config{Workers: workers})
@@ -258,8 +261,8 @@ func TestCommutativeLoop(t *testing.T) {
 	require.Zero(t, total)
 }
 
-// Recorded tasks are ordered as by InOut; the loop as a whole is a member of the group, and has the object for all that is
-// below it.
+// Recorded tasks are ordered as by InOut; the loop as a whole is a member of the group, and has the
+// object for all that is below it.
 func TestCommutativeIterate(t *testing.T) {
 	rt := newTestRuntime(t, Config{Workers: 4})
 	var x, y int
@@ -323,7 +326,8 @@ func TestCommutativePriority(t *testing.T) {
 	require.Equal(t, []string{"high", "plain", "low", "after low"}, order)
 }
 
-// Debug mode has nothing against tasks that exclude each other, nor against the children of those that have the object.
+// Debug mode has nothing against tasks that exclude each other, nor against the children of those
+// that have the object.
 func TestCommutativeDebug(t *testing.T) {
 	rt := newTestRuntime(t, Config{Workers: 4, Debug: true})
 	var x, y int
@@ -347,8 +351,8 @@ func TestCommutativeDebug(t *testing.T) {
 	require.Equal(t, []int{250, 50}, []int{x, y})
 }
 
-// BenchmarkCommutative is the cost of a task, spawned and run on one slot: with one InOut, with one or three Commutative
-// accesses that nobody else wants, and with one that all want.
+// BenchmarkCommutative is the cost of a task, spawned and run on one slot: with one InOut, with one
+// or three Commutative accesses that nobody else wants, and with one that all want.
 func BenchmarkCommutative(b *testing.B) {
 	var objs [256]int
 	cases := map[string]func(i int) []deps.Access{

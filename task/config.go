@@ -40,27 +40,30 @@ type Config struct {
 	// where the body is written, which for a function literal is the same place.
 	TraceSpawns bool
 
-	// Debug makes the runtime look for accesses that are declared wrongly: two tasks that may use an
-	// object at the same time, one of them writing, end the run with [ErrConflict]; what may
-	// be a mistake goes to Logger. It includes TraceSpawns, and costs a lock and a
-	// little memory per task. False means the environment variable WEFT_DEBUG, or as Lint.
+	// Debug makes the runtime look for accesses that are declared wrongly: two tasks that may use
+	// an object at the same time, one of them writing, end the run with [ErrConflict]; what may be
+	// a mistake goes to Logger. It includes TraceSpawns, and costs a lock and a little memory per
+	// task. False means the environment variable WEFT_DEBUG, or as Lint.
 	Debug bool
 
-	// Trace records what tasks and slots do: see package weft/trace, which makes one. Nil means the recording that the environment
-	// variable WEFT_TRACE asks for, or none.
+	// Trace records what tasks and slots do: see package weft/trace, which makes one. Nil means the
+	// recording that the environment variable WEFT_TRACE asks for, or none.
 	Trace *trace.Recorder
 
-	// Lint shows the race detector the order that accesses, spawns and waits declare, in place of the order in which tasks happen to run: a missing
-	// access is a race that is reported at the two lines, whatever the schedule. It needs a build with the race detector from which the
-	// runtime itself is left out, which the command "weft lint" makes; in another one it is an error. False means the environment variable
-	// WEFT_LINT, or that it is on in such a build.
+	// Lint shows the race detector the order that accesses, spawns and waits declare, in place of
+	// the order in which tasks happen to run: a missing access is a race that is reported at the
+	// two lines, whatever the schedule. It needs a build with the race detector from which the
+	// runtime itself is left out, which the command "weft lint" makes; in another one it is an
+	// error. False means the environment variable WEFT_LINT, or that it is on in such a build.
 	Lint bool
 
-	// Watchdog makes the runtime keep a list of its tasks, and report those that are stuck: that have waited for so long for something
-	// that no task gives, such as a message or the end of an event, and, at once, those that wait for each other. A report names
-	// each task, where it was spawned, its age and what it waits for. Tasks that run, however long, and those that wait for such are not
-	// stuck. Nothing is ended. It includes TraceSpawns, and costs a record, three short locks and a look at the clock for each of a task's
-	// states. Zero means the environment variable WEFT_WATCHDOG, or no watchdog; a negative value, none.
+	// Watchdog makes the runtime keep a list of its tasks, and report those that are stuck: that
+	// have waited for so long for something that no task gives, such as a message or the end of an
+	// event, and, at once, those that wait for each other. A report names each task, where it was
+	// spawned, its age and what it waits for. Tasks that run, however long, and those that wait for
+	// such are not stuck. Nothing is ended. It includes TraceSpawns, and costs a record, three
+	// short locks and a look at the clock for each of a task's states. Zero means the environment
+	// variable WEFT_WATCHDOG, or no watchdog; a negative value, none.
 	Watchdog time.Duration
 
 	// Reports is where the watchdog writes, and, if there is no Logger, debug mode and what is said
@@ -71,8 +74,9 @@ type Config struct {
 	// tasks are ready. Writes may come from several goroutines. Nil means the standard error.
 	Reports io.Writer
 
-	// Logger gets degraded operation, what debug mode warns of, and, without a watchdog, that bodies block on all slots while tasks are ready. Nil
-	// means silence, but Reports for the latter two.
+	// Logger gets degraded operation, what debug mode warns of, and, without a watchdog, that
+	// bodies block on all slots while tasks are ready. Nil means silence, but Reports for the
+	// latter two.
 	Logger *slog.Logger
 
 	logs        bool // Logger was given
@@ -84,8 +88,9 @@ const (
 	watchMost  = 24 * time.Hour
 )
 
-// DefaultWorkers returns the number of slots of a runtime that does not say how many, where WEFT_WORKERS does not either: GOMAXPROCS, without the processor
-// that a rank of a job has to spare for what comes from others (docs/guide/processes.md).
+// DefaultWorkers returns the number of slots of a runtime that does not say how many, where
+// WEFT_WORKERS does not either: GOMAXPROCS, without the processor that a rank of a job has to spare
+// for what comes from others (docs/guide/processes.md).
 func DefaultWorkers() int { return processors.Count() }
 
 // errLint says what lint mode needs.

@@ -22,8 +22,8 @@ import (
 
 // Rows ADD of docs/conformance.md: what the originals' tests leave out.
 
-// ADD-02: many creators at the same time, each in a domain of its own, all on the same objects by weak accesses; the domains
-// follow one another, object by object.
+// ADD-02: many creators at the same time, each in a domain of its own, all on the same objects by
+// weak accesses; the domains follow one another, object by object.
 func TestADD02_ManyCreators(t *testing.T) {
 	creators, objects, each := 64, 7, 40
 	if underRace {
@@ -57,7 +57,8 @@ func TestADD02_ManyCreators(t *testing.T) {
 					want[plan[i]] = append(want[plan[i]], c*1000+i)
 				}
 				t.Spawn(func(t *Task) error {
-					// The first creator goes on when the second is there too, so that creators overlap.
+					// The first creator goes on when the second is there too, so that creators
+					// overlap.
 					switch started.Add(1) {
 					case 1:
 						t.Blocking(func() { <-second })
@@ -79,7 +80,8 @@ func TestADD02_ManyCreators(t *testing.T) {
 	}
 }
 
-// ADD-03: lists far beyond 256 accesses, strong, weak and doubled, each of which holds up who needs it and nobody else.
+// ADD-03: lists far beyond 256 accesses, strong, weak and doubled, each of which holds up who needs
+// it and nobody else.
 func TestADD03_LongLists(t *testing.T) {
 	const n = 2000
 	for _, workers := range []int{1, 2} {
@@ -114,7 +116,8 @@ func TestADD03_LongLists(t *testing.T) {
 	}
 }
 
-// ADD-04: a panic ends the run with its value, its stack and the task's name, wherever it happens; what comes after is skipped.
+// ADD-04: a panic ends the run with its value, its stack and the task's name, wherever it happens;
+// what comes after is skipped.
 func TestADD04_PanicInTask(t *testing.T) {
 	for _, workers := range []int{1, 2} {
 		rt := newTestRuntime(t, Config{Workers: workers})
@@ -193,8 +196,8 @@ func TestADD08_WaitOnSteps(t *testing.T) {
 	`)
 }
 
-// ADD-09: a parent with many more than 64 objects, of which children use many more than 64: each is released
-// by itself, when its child is over, and those of no child with the parent's body.
+// ADD-09: a parent with many more than 64 objects, of which children use many more than 64: each is
+// released by itself, when its child is over, and those of no child with the parent's body.
 func TestADD09_ManySymbols(t *testing.T) {
 	const n = 200
 	for _, workers := range []int{1, 2} {
@@ -241,8 +244,8 @@ func TestADD09_ManySymbols(t *testing.T) {
 	}
 }
 
-// ADD-11: a runtime is closed while its tasks are blocked in every way: Close waits; when the run is cancelled all of them
-// go on, and nothing is left.
+// ADD-11: a runtime is closed while its tasks are blocked in every way: Close waits; when the run
+// is cancelled all of them go on, and nothing is left.
 func TestADD11_CloseWithBlockedTasks(t *testing.T) {
 	watch(t)
 	for _, workers := range []int{1, 2, 4} {

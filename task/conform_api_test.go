@@ -18,9 +18,10 @@ import (
 	"weft/deps"
 )
 
-// API-01: what a task-aware library needs of a runtime (ALPI's checks): who am I, block and unblock, timed waits, events,
-// detached tasks with a callback, processors, suspension until something else, and errors with texts. Versions
-// and features need no question in Go: what is not there does not compile.
+// API-01: what a task-aware library needs of a runtime (ALPI's checks): who am I, block and
+// unblock, timed waits, events, detached tasks with a callback, processors, suspension until
+// something else, and errors with texts. Versions and features need no question in Go: what is not
+// there does not compile.
 func TestAPI01_TaskAwareLibrary(t *testing.T) {
 	for _, workers := range []int{1, 2} {
 		rt := newTestRuntime(t, Config{Workers: workers})
@@ -172,7 +173,8 @@ func TestNOSV01_Join(t *testing.T) {
 	}))
 }
 
-// NOSV-05: runtimes one after another and side by side, with nothing left behind, and none that knows of another.
+// NOSV-05: runtimes one after another and side by side, with nothing left behind, and none that
+// knows of another.
 func TestNOSV05_Reinit(t *testing.T) {
 	watch(t)
 	base := runtime.NumGoroutine()
@@ -215,7 +217,8 @@ func TestNOSV05_Reinit(t *testing.T) {
 	settled(t, base)
 }
 
-// NOSV-06: what is wrong is an error that can be told from others, or a panic that says what was called, by whom, and what is legal.
+// NOSV-06: what is wrong is an error that can be told from others, or a panic that says what was
+// called, by whom, and what is legal.
 func TestNOSV06_Errors(t *testing.T) {
 	for _, c := range []struct {
 		cfg  Config

@@ -28,7 +28,8 @@ func meet(x, y string) bool {
 	return false
 }
 
-// Each two of nine tasks: those that have an object in common exclude each other, the others run together.
+// Each two of nine tasks: those that have an object in common exclude each other, the others run
+// together.
 func TestCOM01_Pairs(t *testing.T) {
 	for i, x := range matrix {
 		for j, y := range matrix {
@@ -122,7 +123,8 @@ func TestCOM01_Weak(t *testing.T) {
 	`)
 }
 
-// A task that has the object has it for its children: they are ordered among themselves, and the parent may wait for them.
+// A task that has the object has it for its children: they are ordered among themselves, and the
+// parent may wait for them.
 func TestCOM01_Nested(t *testing.T) {
 	play(t, `
 		spawn P commutative(x)            | P
@@ -155,8 +157,8 @@ var stencils = []stencil{
 	{"square", [][2]int{{0, 0}, {0, -1}, {0, 1}, {-1, -1}, {-1, 0}, {-1, 1}, {1, -1}, {1, 0}, {1, 1}}},
 }
 
-// Stencils that update their neighbourhoods in any order, under weak parents that each have a part of the rows: no
-// cell is ever worked on by two tasks, and all tasks run.
+// Stencils that update their neighbourhoods in any order, under weak parents that each have a part
+// of the rows: no cell is ever worked on by two tasks, and all tasks run.
 func TestCOM02_Stencils(t *testing.T) {
 	const side, rounds = 10, 3
 	for _, st := range stencils {
@@ -227,7 +229,8 @@ func TestCOM02_Stencils(t *testing.T) {
 	}
 }
 
-// Tasks of a stencil that become ready in order are not run one after the other: those that are apart overlap.
+// Tasks of a stencil that become ready in order are not run one after the other: those that are
+// apart overlap.
 func TestCOM02_Overlap(t *testing.T) {
 	play(t, `
 		spawn W inout(0,1,2,3,4,5,6,7,8,9,10)   | W

@@ -15,8 +15,8 @@ import (
 	"weft/deps"
 )
 
-// The rows DEP-01 to DEP-12 of docs/conformance.md: chains of siblings on one object. What may run together is
-// seen to run together, however few slots there are: a body at its gate keeps none.
+// The rows DEP-01 to DEP-12 of docs/conformance.md: chains of siblings on one object. What may run
+// together is seen to run together, however few slots there are: a body at its gate keeps none.
 
 // A writer, readers that all overlap, a writer; twice.
 func TestDEP01_WriterReadersWriter(t *testing.T) {
@@ -147,9 +147,9 @@ func TestDEP10_UpgradeInGroup(t *testing.T) {
 	}
 }
 
-// All chains of up to five tasks, of readers, writers, members of groups and upgrades, and after each step exactly those
-// tasks run that the rules let run: a reader when the writers before it are over, a member when all before its
-// group are, a writer when all before it are.
+// All chains of up to five tasks, of readers, writers, members of groups and upgrades, and after
+// each step exactly those tasks run that the rules let run: a reader when the writers before it are
+// over, a member when all before its group are, a writer when all before it are.
 func TestDEP11_AllChains(t *testing.T) {
 	kinds := []struct {
 		kind byte
@@ -260,7 +260,8 @@ func TestDEP20_EarlyRelease(t *testing.T) {
 	} {
 		t.Run(fmt.Sprint("case ", i+1), func(t *testing.T) {
 			for _, w := range []string{"inout", "out"} {
-				for _, grand := range []bool{false, true} { // the child's accesses are weak, and its own child has them
+				for _, grand := range []bool{false, true} {
+					// the child's accesses are weak, and its own child has them
 					early := func(list string, when bool) string {
 						if when {
 							return list + " T2"
@@ -365,7 +366,8 @@ func TestDEP30_WeakEarlyRelease(t *testing.T) {
 	})
 }
 
-// DEP-40, step by step: with the attribute, everything is held until all below is over; each level ends after the one inside it.
+// DEP-40, step by step: with the attribute, everything is held until all below is over; each level
+// ends after the one inside it.
 func TestDEP40_Wait(t *testing.T) {
 	play(t, `
 		spawn+wait A inout(x,y)      | A
@@ -391,8 +393,8 @@ func TestDEP40_Wait(t *testing.T) {
 	`)
 }
 
-// DEP-50: objects are matched by their start address and nothing else; and the chains of the rows above once more
-// with objects of every kind.
+// DEP-50: objects are matched by their start address and nothing else; and the chains of the rows
+// above once more with objects of every kind.
 func TestDEP50_StartAddress(t *testing.T) {
 	type pair struct{ a, b int64 }
 	var p pair
@@ -429,8 +431,9 @@ func TestDEP50_StartAddress(t *testing.T) {
 	`)
 }
 
-// REL-01: eight segments released in random order: each successor starts at its own release and at no other, and may end
-// while the releaser runs; weak ones and all modes; and a releaser that nobody follows.
+// REL-01: eight segments released in random order: each successor starts at its own release and at
+// no other, and may end while the releaser runs; weak ones and all modes; and a releaser that
+// nobody follows.
 func TestREL01_Release(t *testing.T) {
 	rng := rand.New(rand.NewPCG(8, 1))
 	for round := range 12 {

@@ -193,12 +193,14 @@ func TestREG01_Ranges(t *testing.T) {
 	}
 }
 
-// reg makes ranges of the objects 1 and 2 of the tables: halves of an array, or with a step between.
+// reg makes ranges of the objects 1 and 2 of the tables: halves of an array, or with a step
+// between.
 func reg(list, one, two string) string {
 	return strings.NewReplacer("(1)", "(x["+one+"])", "(2)", "(x["+two+"])").Replace(list)
 }
 
-// REG-10: early release and weak accesses by ranges: the tables DEP-20 and DEP-30 on parts of one array.
+// REG-10: early release and weak accesses by ranges: the tables DEP-20 and DEP-30 on parts of one
+// array.
 func TestREG10_EarlyRelease(t *testing.T) {
 	for i, c := range []struct {
 		t1, child, t2 string
@@ -368,8 +370,9 @@ func TestREG10_Tasks(t *testing.T) {
 	`)
 }
 
-// REG-01: a stencil in place with blocks whose bounds change from sweep to sweep, half of them split over nested
-// tasks: the result is that of the sequential program, for every number of workers.
+// REG-01: a stencil in place with blocks whose bounds change from sweep to sweep, half of them
+// split over nested tasks: the result is that of the sequential program, for every number of
+// workers.
 func TestREG01_Stencil(t *testing.T) {
 	const n, sweeps = 400, 12
 	smooth := func(v []int, lo, hi int) {
@@ -435,7 +438,8 @@ func TestREG01_Stencil(t *testing.T) {
 	}
 }
 
-// Ranges and reductions of the same memory are ordered: a reader of a part of an array that is reduced sees all contributions.
+// Ranges and reductions of the same memory are ordered: a reader of a part of an array that is
+// reduced sees all contributions.
 func TestReduceBetweenRanges(t *testing.T) {
 	for _, workers := range []int{1, 2, 4} {
 		rt := newTestRuntime(t, Config{Workers: workers})

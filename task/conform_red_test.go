@@ -320,8 +320,8 @@ func TestRED01_InitialValue(t *testing.T) {
 	}
 }
 
-// RED-10, step by step: a tree takes part in one reduction, by weak accesses and strong ones, and other accesses
-// come between.
+// RED-10, step by step: a tree takes part in one reduction, by weak accesses and strong ones, and
+// other accesses come between.
 func TestRED10_NestedSteps(t *testing.T) {
 	for name, script := range map[string]string{
 		"weak": `

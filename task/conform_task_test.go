@@ -19,10 +19,11 @@ import (
 	"weft/internal/env"
 )
 
-// Rows of docs/conformance.md about tasks. Others are beside what they test; `go test -run 'TestBLK|TestEVT'` finds all.
+// Rows of docs/conformance.md about tasks. Others are beside what they test;
+// `go test -run 'TestBLK|TestEVT'` finds all.
 
-// IF-01, step by step: an undeferred task that is ready runs at once; one that is not stops its creator and nobody
-// else; and its creator waits for its body, not for its children and events.
+// IF-01, step by step: an undeferred task that is ready runs at once; one that is not stops its
+// creator and nobody else; and its creator waits for its body, not for its children and events.
 func TestIF01_UndeferredSteps(t *testing.T) {
 	play(t, `
 		undeferred A inout(x)     | main? A
@@ -42,7 +43,8 @@ func TestIF01_UndeferredSteps(t *testing.T) {
 	`)
 }
 
-// EVT-01, step by step: accesses are held until the body is over and the last of its events, and Wait until then too.
+// EVT-01, step by step: accesses are held until the body is over and the last of its events, and
+// Wait until then too.
 func TestEVT01_EventSteps(t *testing.T) {
 	play(t, `
 		spawn P                   | P
@@ -62,7 +64,8 @@ func TestEVT01_EventSteps(t *testing.T) {
 	`)
 }
 
-// LOOP-04: what a chunk captures is the loop's, shared by all chunks, whatever type it has; lo and hi are its own.
+// LOOP-04: what a chunk captures is the loop's, shared by all chunks, whatever type it has; lo and
+// hi are its own.
 func TestLOOP04_LoopCaptures(t *testing.T) {
 	type data struct {
 		name  string
@@ -102,8 +105,8 @@ func TestLOOP04_LoopCaptures(t *testing.T) {
 	}
 }
 
-// LOOP-05: n queens with a loop over the columns of each row, no Wait, final below a depth; the counts meet in the
-// order of the accesses.
+// LOOP-05: n queens with a loop over the columns of each row, no Wait, final below a depth; the
+// counts meet in the order of the accesses.
 func TestLOOP05_Queens(t *testing.T) {
 	const n = 8
 	for _, workers := range []int{1, 2, 4} {
@@ -156,8 +159,8 @@ func safe(board []int8, col int) bool {
 	return true
 }
 
-// COR-01: each kind of wait leaves no thread behind, and no slot: on one slot, two thousand tasks wait in eight ways at the same time, and
-// the process has the threads that it had.
+// COR-01: each kind of wait leaves no thread behind, and no slot: on one slot, two thousand tasks
+// wait in eight ways at the same time, and the process has the threads that it had.
 func TestCOR01_WaitsKeepNoThread(t *testing.T) {
 	const each = 250
 	rt := newTestRuntime(t, Config{Workers: 1})
@@ -202,7 +205,8 @@ func TestCOR01_WaitsKeepNoThread(t *testing.T) {
 			}
 		}
 		t.Blocking(func() {
-			until(func() bool { return rt.atRest() && over.Load() == each }) // the timed ones are over
+			// the timed ones are over
+			until(func() bool { return rt.atRest() && over.Load() == each })
 		})
 		if n := threads.Count() - before; n > 20 {
 			return fmt.Errorf("%d threads more, for %d tasks that wait", n, 7*each)
@@ -227,8 +231,9 @@ func TestCOR01_WaitsKeepNoThread(t *testing.T) {
 	require.EqualValues(t, 8*each, over.Load())
 }
 
-// CPU-01: in three phases with more, fewer and more processors, while tasks are under way, as many bodies run at the same time as there are
-// slots, never more, and nothing is lost. A runtime has the slots that it is born with; another number is another runtime.
+// CPU-01: in three phases with more, fewer and more processors, while tasks are under way, as many
+// bodies run at the same time as there are slots, never more, and nothing is lost. A runtime has
+// the slots that it is born with; another number is another runtime.
 func TestCPU01_Processors(t *testing.T) {
 	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(0))
 	for _, workers := range []int{1, 2, 4} {
@@ -272,7 +277,8 @@ func TestCPU01_Processors(t *testing.T) {
 	}
 }
 
-// NST-01, step by step: Wait is for the children made so far and all below them, and for nobody else.
+// NST-01, step by step: Wait is for the children made so far and all below them, and for nobody
+// else.
 func TestNST01_WaitSteps(t *testing.T) {
 	play(t, `
 		spawn P                 | P
@@ -306,7 +312,8 @@ func TestFinalSteps(t *testing.T) {
 	`)
 }
 
-// Streams are tasks with InOut of one object each: tasks in order within one, and any order between them.
+// Streams are tasks with InOut of one object each: tasks in order within one, and any order between
+// them.
 func TestADD10_Streams(t *testing.T) {
 	for _, workers := range []int{1, 2, 4} {
 		rt := newTestRuntime(t, Config{Workers: workers})
@@ -334,7 +341,8 @@ func TestADD10_Streams(t *testing.T) {
 			require.True(t, slices.IsSorted(log[s]))
 		}
 	}
-	// Detached tasks without accesses start in the order in which they are spawned, on one slot; those with a priority before.
+	// Detached tasks without accesses start in the order in which they are spawned, on one slot;
+	// those with a priority before.
 	rt := newTestRuntime(t, Config{Workers: 1})
 	var log []int
 	require.NoError(t, rt.Run(bg, func(t *Task) error {

@@ -22,8 +22,8 @@ type copyBlock struct {
 // unvetted makes an access to what weft vet would find.
 func unvetted[T any](access func(*T) deps.Access, p *T) deps.Access { return access(p) }
 
-// Accesses that name a copy in place of what was meant are warned of, once for each line that spawns, in every
-// schedule.
+// Accesses that name a copy in place of what was meant are warned of, once for each line that
+// spawns, in every schedule.
 func TestDebugCopies(t *testing.T) {
 	const copies, header = "two tasks name copies of one variable", "a task names a slice, and another one its elements"
 	// The bodies only read: what the mistakes leave unordered would be a race.

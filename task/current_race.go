@@ -7,8 +7,8 @@ package task
 
 import "sync/atomic"
 
-// current is the task whose body runs on a slot. The race detector rightly reports the plain word of
-// current.go; under it the word is atomic.
+// current is the task whose body runs on a slot. The race detector rightly reports the plain word
+// of current.go; under it the word is atomic.
 type current struct{ p atomic.Pointer[Task] }
 
 func (c *current) load() *Task   { return c.p.Load() }

@@ -72,8 +72,8 @@ var programsThatHang = map[string]func(t *Task) error{
 	},
 }
 
-// A program in which all tasks wait, and nothing else can act, ends with an error that says who waits for what, and says
-// so before.
+// A program in which all tasks wait, and nothing else can act, ends with an error that says who
+// waits for what, and says so before.
 func TestDeadlockOfTasks(t *testing.T) {
 	for name, main := range programsThatHang {
 		for _, workers := range []int{1, 3} {

@@ -16,7 +16,8 @@ import (
 	"weft/deps"
 )
 
-// Debug mode judges ranges by their bytes, and objects as the bytes of their variables where a range is concerned.
+// Debug mode judges ranges by their bytes, and objects as the bytes of their variables where a
+// range is concerned.
 func TestDebugRanges(t *testing.T) {
 	var s [16]int64
 	for _, c := range []struct {
@@ -93,7 +94,8 @@ func TestDebugRanges(t *testing.T) {
 
 func one(a ...deps.Access) []deps.Access { return a }
 
-// Objects within ranges, ranges within objects, and parts given up: all of it is linked, and debug mode has nothing to say.
+// Objects within ranges, ranges within objects, and parts given up: all of it is linked, and debug
+// mode has nothing to say.
 func TestDebugRangesLinked(t *testing.T) {
 	var w warnings
 	rt := newTestRuntime(t, Config{Workers: 2, Debug: true, Logger: w.logger()})
@@ -125,7 +127,8 @@ func TestDebugRangesLinked(t *testing.T) {
 	require.Empty(t, w.take())
 }
 
-// What Release gives up of a range is free for others, and the rest is not; a Release that is refused gives up nothing.
+// What Release gives up of a range is free for others, and the rest is not; a Release that is
+// refused gives up nothing.
 func TestDebugRangeRelease(t *testing.T) {
 	var s [16]int64
 	var w warnings
@@ -163,7 +166,8 @@ func TestDebugRangeRelease(t *testing.T) {
 			}
 			return nil
 		}, deps.Slice(s[0:2]).InOut(), deps.Slice(s[6:8]).InOut(), deps.InOut(&s[12]))
-		// The released part is another's while the rest is kept; and a third, that nothing links, meets the rest.
+		// The released part is another's while the rest is kept; and a third, that nothing links,
+		// meets the rest.
 		labelled(t, "U!", func(t *Task) error { return t.Release(deps.Slice(s[4:6]).InOut()) }, deps.Slice(s[0:12]).InOut())
 		return nil
 	}))
@@ -187,8 +191,8 @@ func TestDebugRangeRelease(t *testing.T) {
 	require.NotContains(t, err.Error(), "early")
 }
 
-// Random nested programs over ranges and objects, in which children stay within what their parents declare: debug mode has nothing to
-// say.
+// Random nested programs over ranges and objects, in which children stay within what their parents
+// declare: debug mode has nothing to say.
 func TestDebugRandomRanges(t *testing.T) {
 	programs := uint64(200)
 	if underRace || testing.Short() {

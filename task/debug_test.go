@@ -35,7 +35,8 @@ func (w *warnings) Write(p []byte) (int, error) {
 
 func (w *warnings) logger() *slog.Logger { return slog.New(slog.NewTextHandler(w, nil)) }
 
-// take returns the lines, but for those of weak accesses that no child uses: TestDebugIdle is about them.
+// take returns the lines, but for those of weak accesses that no child uses: TestDebugIdle is about
+// them.
 func (w *warnings) take() []string {
 	return slices.DeleteFunc(w.takeAll(), func(s string) bool { return strings.Contains(s, "no child uses what it has declared") })
 }
@@ -90,7 +91,8 @@ func held(t *Task) error {
 	return nil
 }
 
-// Two tasks that may use an object at the same time end the run; the error names both, and whose declaration is missing.
+// Two tasks that may use an object at the same time end the run; the error names both, and whose
+// declaration is missing.
 func TestDebugConflict(t *testing.T) {
 	var x, y int
 	for _, c := range []struct {
@@ -162,8 +164,8 @@ func TestDebugConflict(t *testing.T) {
 	}
 }
 
-// Programs that are right, and some that are in order for reasons that debug mode does not know, run as always; the
-// latter with a warning.
+// Programs that are right, and some that are in order for reasons that debug mode does not know,
+// run as always; the latter with a warning.
 func TestDebugRightPrograms(t *testing.T) {
 	type program struct {
 		name  string
@@ -248,7 +250,8 @@ func TestDebugRightPrograms(t *testing.T) {
 			d := t.Runtime().Spawn(bg, func(t *Task) error { t.Spawn(nothing, deps.InOut(new(int))); return nil })
 			return d.Join(t)
 		}, nil},
-		{"an ancestor keeps it", func(t *Task, x, y *int) error { // as long as it waits, all is well
+		{"an ancestor keeps it", func(t *Task, x, y *int) error {
+			// as long as it waits, all is well
 			labelled(t, "G", func(t *Task) error {
 				labelled(t, "P", func(t *Task) error { labelled(t, "C", nothing, deps.InOut(x)); return t.Wait() })
 				return t.Wait()
@@ -381,8 +384,8 @@ func TestDebugOff(t *testing.T) {
 	require.True(t, err != nil && contains(err.Error(), EnvDebug, `"yes"`, "legal: 0, 1"), "%v", err)
 }
 
-// The books hear of the end of an access before the engine does: a task that the end makes ready must not find it open. Here they are kept
-// shut while the access ends, and so it cannot end.
+// The books hear of the end of an access before the engine does: a task that the end makes ready
+// must not find it open. Here they are kept shut while the access ends, and so it cannot end.
 func TestDebugDropsFirst(t *testing.T) {
 	skipInLintMode(t, "it makes tasks past debug mode, and so past lint mode")
 	rt := newTestRuntime(t, Config{Workers: 2, Debug: true})
@@ -415,7 +418,8 @@ func TestDebugDropsFirst(t *testing.T) {
 	}
 }
 
-// startUnseen starts an empty child of t of which no observer is told, and reports whether it was ready.
+// startUnseen starts an empty child of t of which no observer is told, and reports whether it was
+// ready.
 func startUnseen(t *Task, accs ...deps.Access) bool {
 	s := t.slot
 	p := s.probe

@@ -15,8 +15,9 @@ import (
 // ends early when ctx does; a task's own context ends with that task's run, so
 // what is to outlast it needs another one. No window bounds the number of detached tasks.
 //
-// A runtime that is closed, or a context that has ended, is an error of the handle: [ErrClosed], or the cause of the context. While Close waits,
-// tasks, OnReady and OnDone's functions may still spawn, and Close waits for what they do; everybody else gets ErrClosed.
+// A runtime that is closed, or a context that has ended, is an error of the handle: [ErrClosed], or
+// the cause of the context. While Close waits, tasks, OnReady and OnDone's functions may still
+// spawn, and Close waits for what they do; everybody else gets ErrClosed.
 func (rt *Runtime) Spawn(ctx context.Context, main func(*Task) error) *Detached {
 	return rt.spawn(ctx, rt.traced(), &Attrs{}, main)
 }

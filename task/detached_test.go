@@ -17,8 +17,8 @@ import (
 	"weft/deps"
 )
 
-// A detached task runs with all its descendants and events; each callback is called once, before Wait's
-// return or after it.
+// A detached task runs with all its descendants and events; each callback is called once, before
+// Wait's return or after it.
 func TestDetached(t *testing.T) {
 	for _, workers := range []int{1, 2, 4} {
 		rt := newTestRuntime(t, Config{Workers: workers})
@@ -54,7 +54,8 @@ func TestDetached(t *testing.T) {
 	}
 }
 
-// Spawned by tasks: it outlasts its spawner's run, does not keep it, and does not share its failure.
+// Spawned by tasks: it outlasts its spawner's run, does not keep it, and does not share its
+// failure.
 func TestDetachedFromTask(t *testing.T) {
 	for _, workers := range []int{1, 2} {
 		rt := newTestRuntime(t, Config{Workers: workers})
@@ -148,7 +149,8 @@ func TestNOSV02_DetachedEnds(t *testing.T) {
 	}
 }
 
-// Join returns when the task's own run ends; a task that holds an event for a detached one is released by it.
+// Join returns when the task's own run ends; a task that holds an event for a detached one is
+// released by it.
 func TestNOSV01_DetachedJoinAndBind(t *testing.T) {
 	for _, workers := range []int{1, 2} {
 		rt := newTestRuntime(t, Config{Workers: workers})
@@ -205,7 +207,8 @@ func TestNOSV01_DetachedJoinAndBind(t *testing.T) {
 	}
 }
 
-// Close waits for detached tasks, what they start, and their callbacks; a closed runtime refuses new ones by the handle's error.
+// Close waits for detached tasks, what they start, and their callbacks; a closed runtime refuses
+// new ones by the handle's error.
 func TestDetachedAndClose(t *testing.T) {
 	watch(t)
 	for _, workers := range []int{1, 2} {

@@ -88,24 +88,28 @@
 //
 // # Debug mode
 //
-// With [Config.Debug] the runtime keeps books on what tasks declare. Two tasks that may use one object at
-// the same time, one of them writing, end the run with [ErrConflict], since an ancestor of one has
-// not declared the object; what may be a mistake goes to the log. Without it nothing is kept or looked at.
+// With [Config.Debug] the runtime keeps books on what tasks declare. Two tasks that may use one
+// object at the same time, one of them writing, end the run with [ErrConflict], since an ancestor
+// of one has not declared the object; what may be a mistake goes to the log. Without it nothing is
+// kept or looked at.
 //
 // # The watchdog
 //
-// With [Config.Watchdog] the runtime keeps a list of its tasks, and reports those that are stuck, with what they wait for.
+// With [Config.Watchdog] the runtime keeps a list of its tasks, and reports those that are stuck,
+// with what they wait for.
 //
-// Without it, too, it says once, to [Config.Logger] or else [Config.Reports], when tasks have been ready for seconds and the bodies on all slots block in
-// a channel, a lock or a system call. Such calls belong into [Task.Blocking].
+// Without it, too, it says once, to [Config.Logger] or else [Config.Reports], when tasks have been
+// ready for seconds and the bodies on all slots block in a channel, a lock or a system call. Such
+// calls belong into [Task.Blocking].
 //
 // # The window
 //
-// A task that spawns without end would fill the memory. So it waits when too many
-// of its children are alive ([Config.Window]). Children that are blocked or wait for events
-// do not count, and when no slot has anything to do, the creator goes on: what the children
-// wait for may not be spawned yet. It does so a few milliseconds later, since mostly something comes first. The one program that a window can hold up is a child
-// that keeps its slot until its creator goes on; it is to use Blocking.
+// A task that spawns without end would fill the memory. So it waits when too many of its children
+// are alive ([Config.Window]). Children that are blocked or wait for events do not count, and when
+// no slot has anything to do, the creator goes on: what the children wait for may not be spawned
+// yet. It does so a few milliseconds later, since mostly something comes first. The one program
+// that a window can hold up is a child that keeps its slot until its creator goes on; it is to use
+// Blocking.
 //
 // README.md describes the protocols and why they are right.
 package task

@@ -17,9 +17,10 @@ import (
 	"weft/task/internal/watchdog"
 )
 
-// Dump writes what the tasks of the runtime are doing: each task that is not over, with its label, where it was spawned, its age, its state and
-// what it waits for, and what is stuck. Any goroutine may call it at any time; tasks go on meanwhile. Without a watchdog
-// ([Config.Watchdog]) the runtime keeps no list of its tasks, and Dump only says how many slots are at work.
+// Dump writes what the tasks of the runtime are doing: each task that is not over, with its label,
+// where it was spawned, its age, its state and what it waits for, and what is stuck. Any goroutine
+// may call it at any time; tasks go on meanwhile. Without a watchdog ([Config.Watchdog]) the
+// runtime keeps no list of its tasks, and Dump only says how many slots are at work.
 func (rt *Runtime) Dump(w io.Writer) error {
 	_, err := io.WriteString(w, rt.dump())
 	return err
@@ -41,7 +42,8 @@ func (rt *Runtime) dump() string {
 var runtimes = struct {
 	mu   sync.Mutex
 	open map[*Runtime]struct{} // +checklocks:mu
-}{open: map[*Runtime]struct{}{}} // no sync.Map: in lint mode, this package's instance of its code would be the program's too
+	// no sync.Map: in lint mode, this package's instance of its code would be the program's too
+}{open: map[*Runtime]struct{}{}}
 
 func (rt *Runtime) enlist() {
 	runtimes.mu.Lock()
@@ -55,8 +57,8 @@ func (rt *Runtime) delist() {
 	delete(runtimes.open, rt)
 }
 
-// DumpAll is [Runtime.Dump] for all runtimes of the process that are open. A program that wants to be asked by a signal calls it from a
-// goroutine that receives from [os/signal.Notify].
+// DumpAll is [Runtime.Dump] for all runtimes of the process that are open. A program that wants to
+// be asked by a signal calls it from a goroutine that receives from [os/signal.Notify].
 func DumpAll(w io.Writer) error {
 	runtimes.mu.Lock()
 	list := slices.Collect(maps.Keys(runtimes.open))
@@ -100,8 +102,9 @@ const (
 	TaskParent  TaskState = TaskState(watchdog.Parent)  // only its descendants are left
 )
 
-// Tasks returns what the tasks of the runtime are doing, parents before their children; false if no list is kept
-// ([Config.Watchdog]). Each is described as it was at some moment of the call; tasks go on meanwhile. Any goroutine may call it.
+// Tasks returns what the tasks of the runtime are doing, parents before their children; false if no
+// list is kept ([Config.Watchdog]). Each is described as it was at some moment of the call; tasks
+// go on meanwhile. Any goroutine may call it.
 func (rt *Runtime) Tasks() ([]TaskInfo, bool) {
 	if rt.cfg.Watchdog == 0 {
 		return nil, false

@@ -148,7 +148,8 @@ var lateWaits = []struct {
 		var x int
 		l.keep = make(chan struct{})
 		kept := make(chan struct{})
-		t.Spawn(func(*Task) error { close(kept); <-l.keep; return nil }) // else the window gives way
+		// else the window gives way
+		t.Spawn(func(*Task) error { close(kept); <-l.keep; return nil })
 		t.Blocking(func() { <-kept })
 		l.blocks(t, deps.InOut(&x))
 		for range 3 * windowLook {

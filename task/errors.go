@@ -19,19 +19,21 @@ var ErrClosed = errors.New("task: the runtime is closed")
 // ErrLocked is the cause when a body ends without unlocking a [Mutex].
 var ErrLocked = errors.New("the body ended with a Mutex locked")
 
-// ErrDeadlock is why a run ends whose tasks all wait while no goroutine of the program is left that could
-// wake one. The error of the run wraps it, and says which tasks wait for what.
+// ErrDeadlock is why a run ends whose tasks all wait while no goroutine of the program is left that
+// could wake one. The error of the run wraps it, and says which tasks wait for what.
 var ErrDeadlock = stuck.ErrDeadlock
 
-// ErrConflict is the cause when debug mode finds two tasks that may use one object at the same time although one of
-// them writes it: an ancestor of one has not declared the object, or not strongly enough.
+// ErrConflict is the cause when debug mode finds two tasks that may use one object at the same time
+// although one of them writes it: an ancestor of one has not declared the object, or not strongly
+// enough.
 var ErrConflict = audit.ErrConflict
 
 // An Error says which task ended a run, and why. Err is what the body or an
 // event returned, or what it panicked with.
 type Error struct {
 	Label string // Attrs.Label, if any
-	Site  string // file:line (function) that spawned the task, or of its body; a method value has only the name
+	// file:line (function) that spawned the task, or of its body; a method value has only the name
+	Site  string
 	Panic any    // value of the panic; nil if there was none
 	Stack []byte // stack of the panic; nil if there was none
 	Err   error

@@ -23,8 +23,9 @@ import (
 // it panics when there is none, since the task may be over then.
 func (t *Task) Hold() func(error) { return t.HoldFor(nil) }
 
-// HoldFor is [Task.Hold] for an event that says what it is: what is printed, by its String method if it has one, where the watchdog
-// lists what a task waits for. It must be safe to print by any goroutine at any time.
+// HoldFor is [Task.Hold] for an event that says what it is: what is printed, by its String method
+// if it has one, where the watchdog lists what a task waits for. It must be safe to print by any
+// goroutine at any time.
 func (t *Task) HoldFor(what any) func(error) {
 	release := t.hold() // t is not over before release is called
 	if p := t.run.rt.probe; p != nil {
@@ -58,8 +59,9 @@ func (t *Task) hold() func(error) {
 	return (&hold{t: t}).release
 }
 
-// hold is one event. Who ends it is the last to use t by it: t may be over then, and its memory another
-// task's, while the function of the event is kept for as long as the program likes, and called again.
+// hold is one event. Who ends it is the last to use t by it: t may be over then, and its memory
+// another task's, while the function of the event is kept for as long as the program likes, and
+// called again.
 type hold struct {
 	t    *Task // nil when the event has ended; read by who ends it only
 	done xatomic.Bool

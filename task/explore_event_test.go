@@ -12,8 +12,9 @@ import (
 	"weft/internal/xatomic"
 )
 
-// TestExploreEvents: the counters of events and of children. A task that is over too early, or twice, ends the
-// run twice or with something left; one that is never over leaves the run open. Objects show that accesses are kept.
+// TestExploreEvents: the counters of events and of children. A task that is over too early, or
+// twice, ends the run twice or with something left; one that is never over leaves the run open.
+// Objects show that accesses are kept.
 func TestExploreEvents(t *testing.T) { exploreAll(t, eventPrograms) }
 
 // ends ends an event of t on a goroutine without a slot.

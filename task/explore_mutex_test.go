@@ -17,7 +17,8 @@ import (
 // the run. The holder gives up its slot in the section, so that others ask for it meanwhile.
 func TestExploreMutex(t *testing.T) { exploreAll(t, mutexPrograms) }
 
-// sections runs n children that each have a section, in which they wait for a goroutine if waits is set.
+// sections runs n children that each have a section, in which they wait for a goroutine if waits is
+// set.
 func sections(n int, waits bool) func(st *lab, t *Task) error {
 	return func(st *lab, t *Task) error {
 		m := new(Mutex)

@@ -18,8 +18,9 @@ import (
 	"weft/internal/xatomic"
 )
 
-// replayProgram is a recorded loop. A task is written as its uses: a small letter reads that object, a capital one
-// writes it. What stands before a dot is given up by Release, after it has been used.
+// replayProgram is a recorded loop. A task is written as its uses: a small letter reads that
+// object, a capital one writes it. What stands before a dot is given up by Release, after it has
+// been used.
 type replayProgram struct {
 	name   string
 	tasks  []string
@@ -51,8 +52,8 @@ var replayPrograms = []replayProgram{
 	{"a square of blocks", []string{"Abc", "aBd", "aCd", "bcD"}, 2, false, false, true},
 }
 
-// TestExploreReplay: the tasks see the values of the plain loop, each runs once in each round, and the loop is told of each
-// task once, also when the run fails.
+// TestExploreReplay: the tasks see the values of the plain loop, each runs once in each round, and
+// the loop is told of each task once, also when the run fails.
 func TestExploreReplay(t *testing.T) {
 	for _, p := range replayPrograms {
 		t.Run(p.name, func(t *testing.T) {
@@ -124,7 +125,8 @@ func (w *replayWorld) part(k int) part {
 	return part{task: t, flags: t.node.Flags}
 }
 
-// drive runs t and what that makes ready: one after the other what comes first, the rest by goroutines of their own.
+// drive runs t and what that makes ready: one after the other what comes first, the rest by
+// goroutines of their own.
 func (w *replayWorld) drive(t *Task) {
 	var f chain.Flow
 	for t != nil {

@@ -14,8 +14,8 @@ import (
 	"weft/internal/xatomic"
 )
 
-// TestExploreHandOver: bodies that give up their slot and get one again, by the real loops of slots and
-// real spares. In the end the run is over, all slots are parked and nobody waits.
+// TestExploreHandOver: bodies that give up their slot and get one again, by the real loops of slots
+// and real spares. In the end the run is over, all slots are parked and nobody waits.
 func TestExploreHandOver(t *testing.T) { exploreAll(t, handOverPrograms) }
 
 // other is a goroutine without a slot. t is the main task.

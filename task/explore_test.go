@@ -15,8 +15,8 @@ import (
 	"weft/internal/xatomic"
 )
 
-// lab is a runtime whose slots are run by the explorer. It is the real one, but for small rings and no
-// goroutines of its own.
+// lab is a runtime whose slots are run by the explorer. It is the real one, but for small rings and
+// no goroutines of its own.
 type lab struct {
 	*explore.Run
 	rt *Runtime
@@ -32,12 +32,14 @@ func newLab(r *explore.Run, slots int) *lab {
 	r.Name("window", &rt.window)
 	r.Name("pool", &rt.pool)
 	for _, s := range rt.slots.all {
-		s.free = []*chain.Node{&new(Task).node} // more than one task of its own is made when it is needed
+		// more than one task of its own is made when it is needed
+		s.free = []*chain.Node{&new(Task).node}
 	}
 	return &lab{r, rt}
 }
 
-// loops runs the slots as the runtime does: each is about to look for work at the start (b), or is parked (p).
+// loops runs the slots as the runtime does: each is about to look for work at the start (b), or is
+// parked (p).
 func (st *lab) loops(slots string) {
 	for i, s := range st.rt.slots.all {
 		parked := slots[i] == 'p'
@@ -71,8 +73,8 @@ func (st *lab) name(as string, t *Task) {
 	st.Name(as+".block", &t.block)
 }
 
-// atRest is what must hold when nobody can go on: every slot is parked, nothing is queued, nothing is
-// kept back.
+// atRest is what must hold when nobody can go on: every slot is parked, nothing is queued, nothing
+// is kept back.
 func (st *lab) atRest() error {
 	if err := st.rt.sched.AtRest(); err != nil {
 		return err

@@ -18,8 +18,8 @@ import (
 	"weft/task/internal/sched"
 )
 
-// The descendants of a final task run at once, on its goroutine, in the order of the program; what is
-// outside does not notice.
+// The descendants of a final task run at once, on its goroutine, in the order of the program; what
+// is outside does not notice.
 func TestFinalRunsInOrder(t *testing.T) {
 	skipInLintMode(t, "bodies have goroutines of their own there, as have OnReady's")
 	for _, workers := range []int{1, 3} {

@@ -78,8 +78,8 @@ func (rt *Runtime) giveUp(t *Task, s *slot, f *chain.Flow) {
 	}
 }
 
-// finishRarely is what giveUp does for tasks with the attribute Wait, which keep their accesses, those
-// with reductions, and those that observers keep notes of.
+// finishRarely is what giveUp does for tasks with the attribute Wait, which keep their accesses,
+// those with reductions, and those that observers keep notes of.
 func (t *Task) finishRarely(s *slot, f *chain.Flow) {
 	t.giveCopies(s)
 	if t.node.Flags&flagWait == 0 {

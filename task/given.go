@@ -26,8 +26,8 @@ func (g *given) arm(c *chain.Cycle, k int) {
 	g.armed = true
 }
 
-// giveEarly is Release for a recorded task. An edge stands for some of the task's objects, and is followed
-// when all of them are given up and no child is left that may use them.
+// giveEarly is Release for a recorded task. An edge stands for some of the task's objects, and is
+// followed when all of them are given up and no child is left that may use them.
 func (t *Task) giveEarly(s *slot, accs []chain.Access) error {
 	r, p := t.recorded()
 	k := t.part()
@@ -39,7 +39,8 @@ func (t *Task) giveEarly(s *slot, accs []chain.Access) error {
 	var first error
 	for _, a := range accs {
 		if a.Reduced() == nil {
-			s = t.beforeRelease(a) // what children have contributed is combined first: by a child, so that the edge waits
+			// what children have contributed is combined first: by a child, so that the edge waits
+			s = t.beforeRelease(a)
 		}
 		a, err := t.giveShare(s, a)
 		lo, hi := 0, 0
@@ -78,7 +79,8 @@ func (g *given) give(lo, hi int) {
 	}
 }
 
-// giveShare gives t's copy back if a is a Reduce access, and returns the access of the graph in its place; a itself if there is none.
+// giveShare gives t's copy back if a is a Reduce access, and returns the access of the graph in its
+// place; a itself if there is none.
 func (t *Task) giveShare(s *slot, a chain.Access) (chain.Access, error) {
 	r := a.Reduced()
 	if r == nil {
@@ -111,8 +113,9 @@ func (r *replay) begin(p *part, k int) *given {
 		p.given = g
 	}
 	if !g.late && r.control >= 0 {
-		// The control task waits for the last tasks of the round only, which need not be over after p
-		// now: it is to wait for p as well. It has not started, since nothing of p has been passed on.
+		// The control task waits for the last tasks of the round only, which need not be over after
+		// p now: it is to wait for p as well. It has not started, since nothing of p has been
+		// passed on.
 		g.late = true                                      //bug:control
 		r.parts[r.control].state.Add(^uint32(arrival - 1)) //bug:control
 	}
@@ -141,7 +144,8 @@ func (r *replay) passGiven(p *part, k int, f *chain.Flow) {
 	g.fresh = g.fresh[:0]
 }
 
-// open returns the first of set behind u, which is in it, that is not given up; -1 if there is none.
+// open returns the first of set behind u, which is in it, that is not given up; -1 if there is
+// none.
 func (g *given) open(set []int32, u int32) int32 {
 	at, _ := slices.BinarySearch(set, u)
 	for _, i := range set[at:] {
@@ -152,7 +156,8 @@ func (g *given) open(set []int32, u int32) int32 {
 	return -1
 }
 
-// passRest tells the successors of p that have not been told, and makes p.given ready for the next run.
+// passRest tells the successors of p that have not been told, and makes p.given ready for the next
+// run.
 func (r *replay) passRest(p *part, f *chain.Flow) {
 	g := p.given
 	g.n, g.armed, g.fresh = 0, false, g.fresh[:0]

@@ -36,7 +36,8 @@ func groupProgram(r *rand.Rand, objects int) []cohort {
 			g.mode = rmodes[r.IntN(len(rmodes))]
 		}
 		g.size = groupSizes[r.IntN(len(groupSizes))]
-		g.objects = append([]int{0}, r.Perm(objects - 1)[:r.IntN(objects)]...) // all have the first one
+		// all have the first one
+		g.objects = append([]int{0}, r.Perm(objects - 1)[:r.IntN(objects)]...)
 		for k := range g.objects[1:] {
 			g.objects[k+1]++
 		}
@@ -132,7 +133,8 @@ func TestLargeGroups(t *testing.T) {
 			require.NoError(t, rts[k%2].Run(bg, func(t *Task) error {
 				if recorded && !ranges {
 					t.Iterate(rounds, func(it *Iteration) error {
-						it.Spawn(nothing, deps.InOut(&w.obj[0])) // else the last group and the first may be one
+						// else the last group and the first may be one
+						it.Spawn(nothing, deps.InOut(&w.obj[0]))
 						for i, g := range list {
 							for range g.size {
 								it.Spawn(func(t *Task) error { w.body(t, list, i, t.Iteration()); return nil }, w.accesses(g, ranges)...)
@@ -150,7 +152,8 @@ func TestLargeGroups(t *testing.T) {
 						}
 					}
 					if recorded {
-						if err := t.Wait(); err != nil { // its memory, and the tables, are used again
+						if err := t.Wait(); err != nil {
+							// its memory, and the tables, are used again
 							return err
 						}
 					}

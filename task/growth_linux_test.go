@@ -533,8 +533,9 @@ func detachedList(rt *Runtime, n int, done func()) {
 	})
 }
 
-// TestGrowth: what a step of a program costs does not depend on how many there are, or how deep. It compares processor time in one
-// process, the best of some tries: a walk along the length would make it larger by far more than the bound.
+// TestGrowth: what a step of a program costs does not depend on how many there are, or how deep. It
+// compares processor time in one process, the best of some tries: a walk along the length would
+// make it larger by far more than the bound.
 func TestGrowth(t *testing.T) {
 	const short, bound, tries = 2000, 6, 5 // new memory alone makes steps up to four times as long
 	if underRace || inLintMode() {

@@ -109,10 +109,12 @@ var bg = context.Background()
 // into Blocking.
 func until(cond func() bool) {
 	for n := 0; !cond(); n++ {
-		if n < 2000 || runtime.GOMAXPROCS(0) == 1 { // longer than a slot takes to wake: a sleep is a millisecond
+		if n < 2000 || runtime.GOMAXPROCS(0) == 1 {
+			// longer than a slot takes to wake: a sleep is a millisecond
 			runtime.Gosched()
 		} else {
-			time.Sleep(10 * time.Microsecond) // a processor that is never idle looks seldom at what wakes slots
+			// a processor that is never idle looks seldom at what wakes slots
+			time.Sleep(10 * time.Microsecond)
 		}
 	}
 }

@@ -18,10 +18,12 @@ import (
 	"weft/task/internal/stuck"
 )
 
-// Poll has slots without work call poll before they park, and returns a function that ends this. poll looks for something that completes tasks,
-// or makes new ones, such as a message, and reports whether there was any. It must not block, and several slots may call it at a time.
+// Poll has slots without work call poll before they park, and returns a function that ends this.
+// poll looks for something that completes tasks, or makes new ones, such as a message, and reports
+// whether there was any. It must not block, and several slots may call it at a time.
 //
-// Polling only shortens the way: parked slots do not poll, so whatever poll finds must come by itself as well.
+// Polling only shortens the way: parked slots do not poll, so whatever poll finds must come by
+// itself as well.
 func (rt *Runtime) Poll(poll func() bool) (stop func()) {
 	mustCall("Poll", "with", poll != nil)
 	p := &rt.polls
@@ -49,15 +51,17 @@ func (rt *Runtime) Poll(poll func() bool) (stop func()) {
 	}
 }
 
-// caller says in what of the runtime's the calling goroutine is, which Close would wait for; "" if in nothing that is known.
-// ofRun: it belongs to a run, which is not over before the caller returns.
+// caller says in what of the runtime's the calling goroutine is, which Close would wait for; "" if
+// in nothing that is known. ofRun: it belongs to a run, which is not over before the caller
+// returns.
 func (rt *Runtime) caller() (where string, ofRun bool) {
 	s := rt.here()
 	if s != nil && s.cur.load() != nil {
 		return "a task", true
 	}
 	if in := rt.guests.Find(); in != nil {
-		if t, ok := in.Task.(*Task); ok { // not hidden: package fmt hands its memory from goroutine to goroutine
+		if t, ok := in.Task.(*Task); ok {
+			// not hidden: package fmt hands its memory from goroutine to goroutine
 			return in.Op + " of " + t.name(), true
 		}
 		return in.Op, true

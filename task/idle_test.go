@@ -94,7 +94,8 @@ func idleHammer(t *testing.T, rt *Runtime, rounds int) {
 	close(c)
 	wg.Wait()
 
-	// Fan out and in, so that slots park and wake at each step; the priorities use the other queues.
+	// Fan out and in, so that slots park and wake at each step; the priorities use the other
+	// queues.
 	require.NoError(t, rt.Run(bg, func(t *Task) error {
 		var x int
 		for r := range rounds {
@@ -128,8 +129,8 @@ func idleHammer(t *testing.T, rt *Runtime, rounds int) {
 	}
 }
 
-// Two waiters and a body that keeps its slot: the work that a body makes is found by an idle slot while
-// the body runs on.
+// Two waiters and a body that keeps its slot: the work that a body makes is found by an idle slot
+// while the body runs on.
 func TestIdleSlotFindsWorkOfBusyOneHammer(t *testing.T) {
 	for _, spin := range []int{0, -1} {
 		watch(t)

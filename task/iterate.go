@@ -18,36 +18,39 @@ import (
 type IterAttrs struct {
 	Attrs // of the loop, which is one task; Wait is always so
 
-	// Iterations is how many there are. With While it is the most there are; zero means no limit then.
+	// Iterations is how many there are. With While it is the most there are; zero means no limit
+	// then.
 	Iterations int
 
-	// While, if not nil, is called before the first iteration and after each group of Unroll iterations, when
-	// all their tasks are over; the loop ends when it returns false or an error, which ends the run. It is
-	// the body of a task, t, of which [Task.Iteration] is the number of the next iteration.
+	// While, if not nil, is called before the first iteration and after each group of Unroll
+	// iterations, when all their tasks are over; the loop ends when it returns false or an error,
+	// which ends the run. It is the body of a task, t, of which [Task.Iteration] is the number of
+	// the next iteration.
 	While func(t *Task) (bool, error)
 
-	// Unroll is how many iterations are recorded, one after the other, so that they can differ: zero
-	// means one. The number of iterations need not be a multiple of it.
+	// Unroll is how many iterations are recorded, one after the other, so that they can differ:
+	// zero means one. The number of iterations need not be a multiple of it.
 	Unroll int
 }
 
 // Iterate runs n iterations of a loop whose iterations spawn the same tasks with the same accesses.
 // It is a plain loop that calls record and lets it spawn, at a fraction of the cost: record is
 // called once, and what it spawns is recorded; then the recorded tasks are run again and again, n
-// times each, without being spawned or registered again. A task starts when those before it
-// in this iteration and the one before allow it, so iterations overlap as those of the plain loop do.
+// times each, without being spawned or registered again. A task starts when those before it in this
+// iteration and the one before allow it, so iterations overlap as those of the plain loop do.
 //
 // The loop is one child of t, which has the accesses accs: it starts when they allow it, and
 // what follows it waits for the whole loop. So accs are to cover what the recorded tasks use, as
 // with any task that has children. Weak accesses are as strong ones here, since the
 // recorded tasks are not ordered one by one with what is outside. For n < 1 nothing is done.
 //
-// A recorded body may do what any body may. It is called once in each iteration, never beside itself, so
-// what its closure captures is what it was when it was recorded: what differs from
-// iteration to iteration is told by [Task.Iteration], or changed by the tasks themselves.
-// A recorded task holds its accesses until its descendants are over as well (as with
-// Attrs.Wait), and a weak access of a recorded task is as a strong one. [Task.Release] passes an object on at once, if
-// the task has no live children then. Attrs.Undeferred is refused: in a recorded loop there is no creator to wait.
+// A recorded body may do what any body may. It is called once in each iteration, never beside
+// itself, so what its closure captures is what it was when it was recorded: what differs from
+// iteration to iteration is told by [Task.Iteration], or changed by the tasks themselves. A
+// recorded task holds its accesses until its descendants are over as well (as with Attrs.Wait), and
+// a weak access of a recorded task is as a strong one. [Task.Release] passes an object on at once,
+// if the task has no live children then. Attrs.Undeferred is refused: in a recorded loop there is
+// no creator to wait.
 func (t *Task) Iterate(n int, record func(it *Iteration) error, accs ...deps.Access) {
 	s := t.enter("Iterate")
 	t.iterate(s, s.rt.traced(), IterAttrs{Iterations: n}, record, accesses(accs))
@@ -140,7 +143,8 @@ func (it *Iteration) record(s *slot, pc uintptr, a *Attrs, fn func(*Task) error,
 	c.final, c.pc = t.final, pc
 	c.dress(a)
 	c.node.Flags |= flagWait | flagRecorded
-	if t.final || pc != 0 || t.node.HoldsAny() { // in the last case, its children are to be told: heldByLoop
+	if t.final || pc != 0 || t.node.HoldsAny() {
+		// in the last case, its children are to be told: heldByLoop
 		c.node.Flags |= flagRare | flagLongSpawn
 	}
 	if s.probe != nil {
@@ -163,11 +167,12 @@ func (t *Task) Iteration() int {
 	return -1
 }
 
-// recordReductions replaces the Reduce accesses of a task, which is about to be recorded, by those of the graph, and records what
-// combines groups that end here. The task's shares are added to c.
+// recordReductions replaces the Reduce accesses of a task, which is about to be recorded, by those
+// of the graph, and records what combines groups that end here. The task's shares are added to c.
 func (it *Iteration) recordReductions(c *Task, accs []chain.Access) []chain.Access {
 	t := it.loop
-	t.beforeSpawn(accs) // panics if the loop itself reduces an object that the task accesses otherwise
+	// panics if the loop itself reduces an object that the task accesses otherwise
+	t.beforeSpawn(accs)
 	plain := true
 	for _, a := range accs {
 		r := a.Reduced()
@@ -218,7 +223,8 @@ func (it *Iteration) group(r *chain.Reduced) *recordedGroup {
 	return x
 }
 
-// combine records the part that combines x. It is in every round, also in a last one that has only some iterations.
+// combine records the part that combines x. It is in every round, also in a last one that has only
+// some iterations.
 func (it *Iteration) combine(x *recordedGroup) {
 	if x.r.Len() == 0 {
 		return
@@ -247,9 +253,9 @@ func (x *recordedGroup) run(t *Task) error {
 	return nil
 }
 
-// closeReductions is called at the end of the recording. It returns the groups that nothing in the loop closes: their
-// objects are only reduced, so that one combination is enough, after the last iteration. A condition sees what is
-// reduced, so with one each round ends with a combination.
+// closeReductions is called at the end of the recording. It returns the groups that nothing in the
+// loop closes: their objects are only reduced, so that one combination is enough, after the last
+// iteration. A condition sees what is reduced, so with one each round ends with a combination.
 func (it *Iteration) closeReductions(while bool) (last []*recordedGroup) {
 	for _, a := range it.accs {
 		for x := range openOf(it).AllMeeting(a) {

@@ -11,7 +11,8 @@ import (
 	"weft/deps"
 )
 
-// Commutative accesses of recorded tasks exclude each other, and their children: they are taken in the order of the loop.
+// Commutative accesses of recorded tasks exclude each other, and their children: they are taken in
+// the order of the loop.
 func TestIterCommutative(t *testing.T) {
 	for _, workers := range []int{1, 2, 4} {
 		rt := newTestRuntime(t, Config{Workers: workers})

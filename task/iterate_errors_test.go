@@ -19,8 +19,9 @@ import (
 	"weft/deps"
 )
 
-// A loop ends early, and at once, when the run has failed: by a body, an event, a panic, Goexit, OnReady, the condition or
-// the recording, or when it is cancelled; however far its tasks are apart by then.
+// A loop ends early, and at once, when the run has failed: by a body, an event, a panic, Goexit,
+// OnReady, the condition or the recording, or when it is cancelled; however far its tasks are apart
+// by then.
 func TestIterFailures(t *testing.T) {
 	boom := errors.New("boom")
 	const n = 1 << 40 // would not end
@@ -296,7 +297,8 @@ func TestIterDebugMode(t *testing.T) {
 		t.Uses(deps.In(&x))
 		return nil
 	}, deps.InOut(&x)), "given the object up")
-	// What a recorded task does not declare, its child must not use: the other tasks' children may be at it.
+	// What a recorded task does not declare, its child must not use: the other tasks' children may
+	// be at it.
 	err := rt.Run(bg, func(t *Task) error {
 		t.Iterate(1, func(it *Iteration) error {
 			for range 2 {

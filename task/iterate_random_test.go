@@ -241,7 +241,8 @@ func (p *iprogram) main(t *Task, w *iworld) error {
 	return nil
 }
 
-// order checks, from first principles, that each pair of runs that conflict came in the order of the plain loop.
+// order checks, from first principles, that each pair of runs that conflict came in the order of
+// the plain loop.
 func (p *iprogram) order(w *iworld) error {
 	last := make([][4]int64, p.objects) // when the runs so far were done, by object and mode
 	for k := range p.iterations {

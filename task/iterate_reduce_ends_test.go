@@ -16,7 +16,8 @@ import (
 	"weft/deps"
 )
 
-// ITR-01: reductions in recorded loops, in every form of loop: what readers see, in the iteration and after it.
+// ITR-01: reductions in recorded loops, in every form of loop: what readers see, in the iteration
+// and after it.
 func TestITR01_Reductions(t *testing.T) {
 	for _, workers := range []int{1, 2, 4} {
 		rt := newTestRuntime(t, Config{Workers: workers})
@@ -146,7 +147,8 @@ func TestIterReduceEnds(t *testing.T) {
 							return nil
 						}, sum.Reduce())
 					}
-					it.Spawn(func(*Task) error { return nil }, deps.In(&x)) // combines in each iteration
+					// combines in each iteration
+					it.Spawn(func(*Task) error { return nil }, deps.In(&x))
 					return nil
 				}, deps.InOut(&x))
 				return nil
@@ -232,7 +234,8 @@ func TestIterReduceAllocations(t *testing.T) {
 	require.Less(t, after.Mallocs-before.Mallocs, uint64(rounds/10), fmt.Sprint(after.Mallocs-before.Mallocs))
 }
 
-// A recorded task that gives up what its children have reduced: nobody sees it before it is combined.
+// A recorded task that gives up what its children have reduced: nobody sees it before it is
+// combined.
 func TestIterReleaseCombines(t *testing.T) {
 	for _, workers := range []int{1, 2} {
 		rt := newTestRuntime(t, Config{Workers: workers})

@@ -15,8 +15,9 @@ import (
 	"weft/deps"
 )
 
-// Reductions in recorded loops give what the plain loop gives: combined before whoever accesses the object otherwise, in the same
-// iteration or in the next one; after the last iteration if nobody does; before each condition.
+// Reductions in recorded loops give what the plain loop gives: combined before whoever accesses the
+// object otherwise, in the same iteration or in the next one; after the last iteration if nobody
+// does; before each condition.
 func TestIterReductions(t *testing.T) {
 	for _, workers := range []int{1, 2, 4} {
 		rt := newTestRuntime(t, Config{Workers: workers})

@@ -14,8 +14,9 @@ import (
 	"weft/deps"
 )
 
-// A recorded task gives many objects, or ranges, up one by one, in any order. What uses some of them starts when the last of these is given up,
-// while the task goes on, and not before; in each round anew. What it has given up no child may name.
+// A recorded task gives many objects, or ranges, up one by one, in any order. What uses some of
+// them starts when the last of these is given up, while the task goes on, and not before; in each
+// round anew. What it has given up no child may name.
 func TestIterReleaseOfMany(t *testing.T) {
 	const pairs, rounds = 100, 3
 	for _, ranges := range []bool{false, true} {

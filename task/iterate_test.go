@@ -16,8 +16,8 @@ import (
 	"weft/deps"
 )
 
-// ITR-01: 100 iterations of 50 tasks give what the sequential loop gives, counted and with a condition,
-// with every unrolling, whether it divides the iterations or not.
+// ITR-01: 100 iterations of 50 tasks give what the sequential loop gives, counted and with a
+// condition, with every unrolling, whether it divides the iterations or not.
 func TestITR01_PlainLoop(t *testing.T) {
 	const iterations, tasks = 100, 50
 	body := func(v []int64, i, k int) {
@@ -70,7 +70,8 @@ func TestITR01_PlainLoop(t *testing.T) {
 	}
 }
 
-// Number and Iteration tell which iteration it is: while it is recorded, in the task, and in its descendants.
+// Number and Iteration tell which iteration it is: while it is recorded, in the task, and in its
+// descendants.
 func TestIterNumbers(t *testing.T) {
 	rt := newTestRuntime(t, Config{Workers: 2})
 	var x int
@@ -103,8 +104,8 @@ func TestIterNumbers(t *testing.T) {
 	}, got)
 }
 
-// The loop is one task for its siblings: it starts after what it depends on, and they after all of it. Accesses count
-// as strong.
+// The loop is one task for its siblings: it starts after what it depends on, and they after all of
+// it. Accesses count as strong.
 func TestIterIsOneTaskForSiblings(t *testing.T) {
 	for _, workers := range []int{1, 2, 4} {
 		rt := newTestRuntime(t, Config{Workers: workers})
@@ -149,7 +150,8 @@ func TestIterNothing(t *testing.T) {
 	require.Equal(t, 10, asked)
 }
 
-// A condition that is false at first: no recorded task runs. One that would go on is stopped by the number.
+// A condition that is false at first: no recorded task runs. One that would go on is stopped by the
+// number.
 func TestIterWhile(t *testing.T) {
 	for _, workers := range []int{1, 3} {
 		rt := newTestRuntime(t, Config{Workers: workers})
@@ -190,8 +192,8 @@ func TestIterWhile(t *testing.T) {
 	}
 }
 
-// Release lets the successors start while the body goes on: in the same iteration and in the next one, and by each
-// object on its own.
+// Release lets the successors start while the body goes on: in the same iteration and in the next
+// one, and by each object on its own.
 func TestIterRelease(t *testing.T) {
 	rt := newTestRuntime(t, Config{Workers: 3})
 	const n = 200

@@ -21,8 +21,9 @@ import (
 	"weft/internal/race"
 )
 
-// What a task had is the collector's when the task is over, whatever the task was like: keepers has one program for each feature, and the tests
-// below ask, with each tool that keeps records, whether an object outlives its tasks and whether anything is left of the tasks themselves.
+// What a task had is the collector's when the task is over, whatever the task was like: keepers has
+// one program for each feature, and the tests below ask, with each tool that keeps records, whether
+// an object outlives its tasks and whether anything is left of the tasks themselves.
 
 // thing is an object of the user's.
 type thing [256]uint32
@@ -70,7 +71,8 @@ func (x *things) left() (n int) {
 	return n
 }
 
-// keeper is a program that makes tasks with objects. When t's children are over, nothing of them shall be left.
+// keeper is a program that makes tasks with objects. When t's children are over, nothing of them
+// shall be left.
 type keeper struct {
 	name string
 	make func(t *Task, x *things)
@@ -356,7 +358,8 @@ var keptTools = []struct {
 	{"trace", Config{}},
 }
 
-// A task that is over has nothing of its user's: not itself, nor a slot, a pool, or its parent's table.
+// A task that is over has nothing of its user's: not itself, nor a slot, a pool, or its parent's
+// table.
 func TestNothingIsKept(t *testing.T) {
 	const rounds = 200
 	for _, tool := range keptTools {
@@ -395,8 +398,9 @@ func TestNothingIsKept(t *testing.T) {
 	}
 }
 
-// Lint mode knows chains by address. Until the creator has waited, it keeps the objects, so that no address serves another one whose
-// first task would seem to come after the old one's last; then it forgets the chains, since the Wait has ordered all.
+// Lint mode knows chains by address. Until the creator has waited, it keeps the objects, so that no
+// address serves another one whose first task would seem to come after the old one's last; then it
+// forgets the chains, since the Wait has ordered all.
 func TestLintKeepsNoChains(t *testing.T) {
 	if !race.Lint {
 		t.Skip("needs a build for lint mode")

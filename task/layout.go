@@ -28,7 +28,8 @@ import (
 // A Runtime runs tasks on a fixed number of slots. Make one with [New], and
 // close it when it is no longer needed. All methods may be called by any goroutine.
 type Runtime struct {
-	// Constant. Each task that ends looks at probe, so nothing that is written shares its cache line.
+	// Constant. Each task that ends looks at probe, so nothing that is written shares its cache
+	// line.
 	cfg   Config
 	probe *probe.Probe // of goroutines without a slot; nil if nobody observes the runtime
 
@@ -55,7 +56,8 @@ type Runtime struct {
 //	closing   only runs that other runs start begin; the last one that ends closes last
 //	closed    no run begins; Close ends the goroutines, and then closes over
 //
-// A run that starts another one is counted until after that: so in closing no run is missed, and none begins once last is closed.
+// A run that starts another one is counted until after that: so in closing no run is missed, and
+// none begins once last is closed.
 type life struct {
 	mu     sync.Mutex
 	runs   int           // runs under way. +checklocks:mu
@@ -118,7 +120,8 @@ type spares struct {
 	pool *ants.PoolWithFuncGeneric[*slot]
 }
 
-// polls are the functions that slots without work call before they park. They are rarely changed, and so copied.
+// polls are the functions that slots without work call before they park. They are rarely changed,
+// and so copied.
 type polls struct {
 	all atomic.Pointer[[]*func() bool] // not explored: nobody relies on a poll being made
 	mu  sync.Mutex                     // held by who changes all
@@ -167,7 +170,8 @@ type Task struct {
 	slot *slot // slot that the body runs on; nil while it does not run; owned as outer is
 
 	// Owned by the body, or by whoever runs it next: the slot hands it on.
-	outer    *Task // slot.outer, while the body has no slot, or another one runs on top of it; else nil
+	// slot.outer, while the body has no slot, or another one runs on top of it; else nil
+	outer    *Task
 	spawned  int64 // children that count has not been told of; by flagLeaf
 	und      *undeferred
 	cost     int            // by flagRare
@@ -205,19 +209,22 @@ func (t *Task) parent() *Task { return fromNode(t.node.Parent) }
 
 // Values of Node.Flags.
 const (
-	flagLeaf       = 1 << iota // no child has been spawned
-	flagHeld                   // the body or OnReady may have bound an event
-	flagMain                   // a main task: its memory has not come from a slot
-	flagBlocks                 // somebody may unblock the task, however late: its memory is not used again
-	flagWait                   // Attrs.Wait
-	flagPriority               // priority is not zero
-	flagRare                   // one of the fields is set that keep clears
-	flagUndeferred             // und is set
-	flagResuming               // in a queue to get a slot, not to start
-	flagOnReady                // more.onReady is to be called before the body
-	flagLongSpawn              // to spawn is more than Spawn: the task is final, has reductions, or spawns are traced
-	flagUnseen                 // tasks are sampled, and this one is not recorded: its last line is not touched, and id is zero
-	flagRecorded               // a part of a recorded loop
+	flagLeaf = 1 << iota // no child has been spawned
+	flagHeld             // the body or OnReady may have bound an event
+	flagMain             // a main task: its memory has not come from a slot
+	// somebody may unblock the task, however late: its memory is not used again
+	flagBlocks
+	flagWait       // Attrs.Wait
+	flagPriority   // priority is not zero
+	flagRare       // one of the fields is set that keep clears
+	flagUndeferred // und is set
+	flagResuming   // in a queue to get a slot, not to start
+	flagOnReady    // more.onReady is to be called before the body
+	// to spawn is more than Spawn: the task is final, has reductions, or spawns are traced
+	flagLongSpawn
+	// tasks are sampled, and this one is not recorded: its last line is not touched, and id is zero
+	flagUnseen
+	flagRecorded // a part of a recorded loop
 )
 
 // Values of Task.phase.
@@ -264,9 +271,11 @@ type run struct {
 // body or event of it is not over, and may never be; and after a longer time, what these are.
 type lateRun struct {
 	mu    sync.Mutex
-	timer *time.Timer   // +checklocks:mu
-	pause time.Duration // until the next look at what computes; longer than that of those who have had none. +checklocks:mu
-	ended bool          // the run is over. +checklocks:mu
+	timer *time.Timer // +checklocks:mu
+	// until the next look at what computes; longer than that of those who have had none.
+	// +checklocks:mu
+	pause time.Duration
+	ended bool // the run is over. +checklocks:mu
 }
 
 // lastLook is when somebody has last looked what a run of a runtime waits for.
@@ -305,24 +314,25 @@ func (t *Task) addIdle(d int32) {
 	}
 }
 
-// given is what a recorded task has given up by Release in the run under way. It belongs to the run, and
-// stays with the part.
+// given is what a recorded task has given up by Release in the run under way. It belongs to the
+// run, and stays with the part.
 type given struct {
 	uses   []bool // by the numbers of chain.Cycle.Find
 	n      int    // how many are true
 	passed []bool // by successor: it has been told
 	late   bool   // the control task waits for this run
 
-	// Each edge that is not passed waits for one of its objects that are not given up: the first. So an object
-	// that is given up leads to the edges that it may complete, and to no others.
+	// Each edge that is not passed waits for one of its objects that are not given up: the first.
+	// So an object that is given up leads to the edges that it may complete, and to no others.
 	armed bool
 	fresh []int32 // given up, and their edges have not been looked at
 	wait  []int32 // by object: the first edge that waits for it, plus one
 	next  []int32 // by edge: the next one with the same object, plus one
 }
 
-// recordedGroup is a reduction in a recorded loop: parts that contribute to the same copies. To the graph they are a group of
-// Concurrent accesses, and what combines the copies is a part of its own, which writes the object.
+// recordedGroup is a reduction in a recorded loop: parts that contribute to the same copies. To the
+// graph they are a group of Concurrent accesses, and what combines the copies is a part of its own,
+// which writes the object.
 type recordedGroup struct {
 	r     *chain.Reduced
 	g     *chain.Group // for the participants' next runs; changed by the part that combines
@@ -330,9 +340,9 @@ type recordedGroup struct {
 	uses  int          // accesses to the object in the loop; counted when the recording ends
 }
 
-// parked is what others may see of a task that waits without a slot: how many do, for deadlocks, and which, where
-// a run ends while they wait. The body shows it just before it sleeps, and takes it back just after; so a task
-// that is seen here stays what it is while mu is held.
+// parked is what others may see of a task that waits without a slot: how many do, for deadlocks,
+// and which, where a run ends while they wait. The body shows it just before it sleeps, and takes
+// it back just after; so a task that is seen here stays what it is while mu is held.
 type parked struct {
 	mu    sync.Mutex
 	t     *Task     // nil: nobody waits. +checklocks:mu
@@ -341,7 +351,9 @@ type parked struct {
 	turns uint64    // changes with state. +checklocks:mu
 	_     [64]byte
 
-	told race.Clock // released by the bodies that show themselves, acquired by a goroutine that says what they wait for
+	// released by the bodies that show themselves, acquired by a goroutine that says what they wait
+	// for
+	told race.Clock
 }
 
 // parkState is what wakes the goroutine of a task that waits.
@@ -353,8 +365,9 @@ const (
 	parkOutside                  // it is in the function of Blocking
 )
 
-// replay is a recorded loop: a graph of parts that is gone round until the last round is over. README.md,
-// "Recorded loops", has the protocol. It belongs to the task of the loop, whose children the parts are.
+// replay is a recorded loop: a graph of parts that is gone round until the last round is over.
+// README.md, "Recorded loops", has the protocol. It belongs to the task of the loop, whose children
+// the parts are.
 type replay struct {
 	// Constant while parts run.
 	parts   []part // tasks, then the control task, if there is one, then joints
@@ -454,7 +467,8 @@ type window struct {
 	later later
 }
 
-// later resumes the creators of a stall that may end by itself, if it does not end soon. README.md, "The window", has the argument.
+// later resumes the creators of a stall that may end by itself, if it does not end soon. README.md,
+// "The window", has the argument.
 type later struct {
 	// Constant after construction.
 	timer    xatomic.Timer

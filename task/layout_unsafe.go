@@ -18,8 +18,8 @@ func fromNode(n *chain.Node) *Task { return (*Task)(unsafe.Pointer(n)) }
 // prefetch asks for the lines of t that its creator writes.
 func prefetch(t *Task) { xatomic.PrefetchW3(unsafe.Pointer(t)) }
 
-// codeOf returns where the code of fn is, zero if it is nil, as reflect does, which the race detector sees reading what the
-// creator has written.
+// codeOf returns where the code of fn is, zero if it is nil, as reflect does, which the race
+// detector sees reading what the creator has written.
 func codeOf(fn func(*Task) error) uintptr {
 	if fn == nil {
 		return 0
@@ -29,7 +29,8 @@ func codeOf(fn func(*Task) error) uintptr {
 
 // A deps.Access is a struct of one chain.Access, which users cannot name (TestAccessIsOneField).
 
-// accesses returns list as the engine takes it: the same memory. (unsafe.Slice would check its length.)
+// accesses returns list as the engine takes it: the same memory. (unsafe.Slice would check its
+// length.)
 func accesses(list []deps.Access) []chain.Access { return *(*[]chain.Access)(unsafe.Pointer(&list)) }
 
 // declared returns list as users see it: the same memory.
@@ -38,9 +39,9 @@ func declared(list []chain.Access) []deps.Access { return *(*[]deps.Access)(unsa
 // accessOf returns a as the engine takes it.
 func accessOf(a deps.Access) chain.Access { return *(*chain.Access)(unsafe.Pointer(&a)) }
 
-// Tasks and Iterations are types of the program's packages too. If they named instances of generic types, or had methods that
-// do, the compiler would put the code of these into each such package, and with it back into the race detector in lint mode:
-// see internal/chain/layout_unsafe.go.
+// Tasks and Iterations are types of the program's packages too. If they named instances of generic
+// types, or had methods that do, the compiler would put the code of these into each such package,
+// and with it back into the race detector in lint mode: see internal/chain/layout_unsafe.go.
 
 // hidden is a *chain.Reductions, or nil while that would be empty.
 type hidden struct{ p unsafe.Pointer }

@@ -31,13 +31,15 @@ const (
 	loopLeaf  = 16 // chunks that one task of the tree makes (guess: a sixteenth more tasks)
 )
 
-// Loop runs the iterations from lo to hi (without hi) in chunks, each of which is a task
-// with the given accesses: body does those from its lo to its hi. Loop returns when the
-// chunks are spawned; Wait waits for them. So that creating them does not take long, the chunks of a
-// loop without priority and with no accesses but reductions are spawned by other tasks, in a tree; else t spawns
-// them in their order, which the accesses refer to. Loops can be nested: a chunk's task is body's own.
+// Loop runs the iterations from lo to hi (without hi) in chunks, each of which is a task with the
+// given accesses: body does those from its lo to its hi. Loop returns when the chunks are spawned;
+// Wait waits for them. So that creating them does not take long, the chunks of a loop without
+// priority and with no accesses but reductions are spawned by other tasks, in a tree; else t spawns
+// them in their order, which the accesses refer to. Loops can be nested: a chunk's task is body's
+// own.
 //
-// An error of a chunk ends the run, as any task's does; chunks that are not spawned by then never are.
+// An error of a chunk ends the run, as any task's does; chunks that are not spawned by then never
+// are.
 func (t *Task) Loop(lo, hi int, body func(t *Task, lo, hi int) error, accs ...deps.Access) {
 	s := t.enter("Loop")
 	t.loop(s.rt.traced(), LoopAttrs{}, lo, hi, body, accs)
@@ -80,7 +82,8 @@ func (t *Task) loop(pc uintptr, a LoopAttrs, lo, hi int, body func(t *Task, lo, 
 	if pc == 0 {
 		l.pc = reflect.ValueOf(body).Pointer() + 1 // the chunks' own function is not the user's
 	}
-	ordered := slices.ContainsFunc(accesses(accs), func(a chain.Access) bool { return a.Reduced() == nil }) // by more than reductions
+	// by more than reductions
+	ordered := slices.ContainsFunc(accesses(accs), func(a chain.Access) bool { return a.Reduced() == nil })
 	if !ordered && a.Accesses == nil && a.Priority == 0 && !a.Undeferred && !t.final && l.chunks > loopLeaf {
 		for _, a := range accs {
 			l.accs, l.weak = append(l.accs, a), append(l.weak, a.Weak())

@@ -35,8 +35,8 @@ func (s *spans) body(t *Task, lo, hi int) error {
 	return nil
 }
 
-// LOOP-01: each iteration is in one chunk, for every size and grain, in a tree and in a row; the chunks have
-// the grain's size, but for the last one.
+// LOOP-01: each iteration is in one chunk, for every size and grain, in a tree and in a row; the
+// chunks have the grain's size, but for the last one.
 func TestLOOP01_LoopCoversAll(t *testing.T) {
 	for _, workers := range []int{1, 3} {
 		rt := newTestRuntime(t, Config{Workers: workers, Window: 8})
@@ -116,7 +116,8 @@ func TestLoopOverAllInts(t *testing.T) {
 	require.Equal(t, math.MaxInt, s.list[40].hi)
 }
 
-// LOOP-02: loops with accesses by chunk, several over the same data; each value sees the loops in their order.
+// LOOP-02: loops with accesses by chunk, several over the same data; each value sees the loops in
+// their order.
 func TestLOOP02_LoopWithAccesses(t *testing.T) {
 	const n, grain = 200, 7
 	for _, workers := range []int{1, 2, 4} {
@@ -294,7 +295,8 @@ func TestLoopIsInsideTheWindow(t *testing.T) {
 	}
 }
 
-// Errors, panics and the end of the run: later chunks do not run, the error names the loop's body and label.
+// Errors, panics and the end of the run: later chunks do not run, the error names the loop's body
+// and label.
 func TestLoopErrors(t *testing.T) {
 	for _, workers := range []int{1, 2} {
 		for _, trace := range []bool{false, true} {

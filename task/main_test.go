@@ -12,6 +12,7 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	_ = flag.Set("test.parallel", "16") // tests that are run so wait for seconds, without a processor
+	// tests that are run so wait for seconds, without a processor
+	_ = flag.Set("test.parallel", "16")
 	os.Exit(leaktest.Main(m))
 }

@@ -17,8 +17,8 @@ import (
 // Block, and its memory is not used again, or a token is there already.
 var earlyUnblocks atomic.Bool
 
-// held counts one more event. The caller is t's body, or the slot that calls OnReady, or there is an
-// event already: then the flag is only read.
+// held counts one more event. The caller is t's body, or the slot that calls OnReady, or there is
+// an event already: then the flag is only read.
 func (t *Task) held() {
 	if t.node.Flags&flagHeld == 0 {
 		t.node.Flags |= flagHeld
@@ -40,12 +40,13 @@ func (m *more) reset() {
 	*m = more{shares: m.shares, groups: m.groups}
 }
 
-// fresh is how many tasks a slot allocates when it has none. Each is by itself, so that one that is in use keeps no other
-// from the collector. They fill cache lines: 320 bytes is a size of Go's allocator, and what has up to 512 bytes has no
-// header (TestTasksAreAligned).
+// fresh is how many tasks a slot allocates when it has none. Each is by itself, so that one that is
+// in use keeps no other from the collector. They fill cache lines: 320 bytes is a size of Go's
+// allocator, and what has up to 512 bytes has no header (TestTasksAreAligned).
 const fresh = 2 * pool.Batch
 
-// freeMax is how many free tasks a slot has at most. With more than fresh, a creator whose tasks end on other slots does not take back what it has just given away.
+// freeMax is how many free tasks a slot has at most. With more than fresh, a creator whose tasks
+// end on other slots does not take back what it has just given away.
 const freeMax = fresh + pool.Batch
 
 // refill gets free tasks from the runtime, or makes some.
@@ -63,8 +64,8 @@ func (s *slot) refill() {
 	}
 }
 
-// shrink gives up memory that the slot has got for many tasks. It is for the holder, or for who has the slot in
-// the list of parked ones and its lock.
+// shrink gives up memory that the slot has got for many tasks. It is for the holder, or for who has
+// the slot in the list of parked ones and its lock.
 func (s *slot) shrink() {
 	s.looks = s.rt.pool.Looks()
 	s.Slot.Shrink()
@@ -124,7 +125,8 @@ func (rt *Runtime) recycle(f *chain.Flow) {
 	}
 }
 
-// takeBack is keep for a task that ended elsewhere, most likely. It is not the next one to be used, and until then its lines are here.
+// takeBack is keep for a task that ended elsewhere, most likely. It is not the next one to be used,
+// and until then its lines are here.
 func (s *slot) takeBack(c *Task) {
 	prefetch(c)
 	s.keep(c)
@@ -133,8 +135,9 @@ func (s *slot) takeBack(c *Task) {
 	}
 }
 
-// clear makes c, which is over, what newTask expects. Nothing of the user's is left in it, nor a way to
-// other tasks: what still points to c, such as a deque in which it has been, keeps c's memory and no more.
+// clear makes c, which is over, what newTask expects. Nothing of the user's is left in it, nor a
+// way to other tasks: what still points to c, such as a deque in which it has been, keeps c's
+// memory and no more.
 func (c *Task) clear() {
 	c.fn, c.run, c.node.Parent = nil, nil, nil
 	if c.node.Flags != flagLeaf {
@@ -159,7 +162,8 @@ func (c *Task) clearRest() {
 
 // clearUsed clears what the body of c has used, except Flags.
 func (c *Task) clearUsed() {
-	if c.node.Flags&flagLeaf == 0 && c.spawned != 0 { // phase is not phaseWait: no body leaves Wait so
+	if c.node.Flags&flagLeaf == 0 && c.spawned != 0 {
+		// phase is not phaseWait: no body leaves Wait so
 		c.spawned = 0
 		c.count.Init(0) // it is zero where spawned is
 	}
@@ -168,7 +172,8 @@ func (c *Task) clearUsed() {
 	}
 }
 
-// clearForGood is clear for a task whose memory is not used again: somebody may call Unblock at this moment.
+// clearForGood is clear for a task whose memory is not used again: somebody may call Unblock at
+// this moment.
 func (c *Task) clearForGood() {
 	c.fn, c.run, c.node.Parent, c.label, c.und, c.more = nil, nil, nil, "", nil, nil
 }

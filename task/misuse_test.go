@@ -10,7 +10,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// Calls that could never work panic where they are made, say what is legal, and leave the runtime as it was: Close returns.
+// Calls that could never work panic where they are made, say what is legal, and leave the runtime
+// as it was: Close returns.
 func TestMisuseIsRefused(t *testing.T) {
 	nothing := func(*Task) error { return nil }
 	var none context.Context

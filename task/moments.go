@@ -25,7 +25,8 @@ func (t *Task) tellMain(p *probe.Probe) {
 	}
 }
 
-// keep has the observers, which keep notes, keep them of c, a new child of t; nil if c is a main task.
+// keep has the observers, which keep notes, keep them of c, a new child of t; nil if c is a main
+// task.
 func (c *Task) keep(p *probe.Probe, at int, t *Task, accs []chain.Access, flags uint8) {
 	n, parent := &c.rare().noted, probe.Notes{}
 	c.node.Flags |= flagLongSpawn
@@ -39,7 +40,8 @@ func (c *Task) keep(p *probe.Probe, at int, t *Task, accs []chain.Access, flags 
 // spawnedWaitOn is a flag of tellSpawned beside those of event.Spawned: c is the task of a WaitOn.
 const spawnedWaitOn = 1 << 7
 
-// tellSpawned tells of c, a new child of t, which is complete but not registered: nobody else knows it.
+// tellSpawned tells of c, a new child of t, which is complete but not registered: nobody else knows
+// it.
 func (c *Task) tellSpawned(p *probe.Probe, t *Task, accs []chain.Access, flags uint8) {
 	if p.Ev != nil {
 		c.record(p.Ev, t, accs, flags&^spawnedWaitOn)

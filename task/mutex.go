@@ -30,11 +30,12 @@ func (q *waiters) remove(w *waiter) {
 	w.prev, w.next = nil, nil
 }
 
-// Lock locks m for t, whose body is the caller; it waits, without a slot, while another task has it.
-// If the run fails or is cancelled while t would have to wait, Lock returns the run's error, and t does
-// not have m. A Mutex that nobody has is locked also then, so that bodies can clean up.
+// Lock locks m for t, whose body is the caller; it waits, without a slot, while another task has
+// it. If the run fails or is cancelled while t would have to wait, Lock returns the run's error,
+// and t does not have m. A Mutex that nobody has is locked also then, so that bodies can clean up.
 //
-// It panics if t has m already, or if m's holder is beneath t on the stack, by a wait: both would wait for ever.
+// It panics if t has m already, or if m's holder is beneath t on the stack, by a wait: both would
+// wait for ever.
 func (m *Mutex) Lock(t *Task) error {
 	t.enter("Lock")
 	m.mu.Lock()
@@ -187,7 +188,8 @@ func (rt *Runtime) locksInVain() bool {
 			return
 		}
 		race.Acquire(&k.told)
-		for t := k.t; t != nil; t = t.outer { // those beneath it on the stack cannot go on before it
+		for t := k.t; t != nil; t = t.outer {
+			// those beneath it on the stack cannot go on before it
 			all[t] = k.what
 		}
 		switch k.what.op {

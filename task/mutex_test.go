@@ -16,7 +16,8 @@ import (
 	"weft/deps"
 )
 
-// CRT-01: nobody else is in the section, on entry, after a wait in it, and on exit; and the sum is right.
+// CRT-01: nobody else is in the section, on entry, after a wait in it, and on exit; and the sum is
+// right.
 func TestCRT01_MutexHammer(t *testing.T) {
 	for _, workers := range []int{1, 2, 4} {
 		rt := newTestRuntime(t, Config{Workers: workers})
@@ -138,7 +139,8 @@ func TestMutexMisuse(t *testing.T) {
 	}))
 }
 
-// A body that ends with a Mutex ends the run, however it ends; the Mutex goes on to who waits for it, also in other runs.
+// A body that ends with a Mutex ends the run, however it ends; the Mutex goes on to who waits for
+// it, also in other runs.
 func TestMutexNotUnlocked(t *testing.T) {
 	for _, workers := range []int{1, 2} {
 		rt := newTestRuntime(t, Config{Workers: workers})
@@ -204,7 +206,8 @@ func TestMutexNotUnlocked(t *testing.T) {
 	}
 }
 
-// The end of the run ends waiting in Lock with its error; a Mutex that is free can be locked after it.
+// The end of the run ends waiting in Lock with its error; a Mutex that is free can be locked after
+// it.
 func TestMutexAndEndOfRun(t *testing.T) {
 	for _, workers := range []int{1, 2} {
 		rt := newTestRuntime(t, Config{Workers: workers})

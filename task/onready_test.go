@@ -103,8 +103,8 @@ func TestONR02_OnReadyEventsHammer(t *testing.T) {
 	}
 }
 
-// What could wait or spawn is refused in OnReady, of its own task and of the creator on whose stack it
-// runs; and the task goes on.
+// What could wait or spawn is refused in OnReady, of its own task and of the creator on whose stack
+// it runs; and the task goes on.
 func TestOnReadyMisuse(t *testing.T) {
 	rt := newTestRuntime(t, Config{Workers: 1})
 	for _, undeferred := range []bool{false, true} {
@@ -142,8 +142,8 @@ func TestOnReadyMisuse(t *testing.T) {
 	}
 }
 
-// Errors, panics, Goexit and the end of the run, in OnReady and while the start is delayed: the events
-// are waited for, the body does not run, the creator of an undeferred task goes on.
+// Errors, panics, Goexit and the end of the run, in OnReady and while the start is delayed: the
+// events are waited for, the body does not run, the creator of an undeferred task goes on.
 func TestOnReadyEnds(t *testing.T) {
 	for _, workers := range []int{1, 2} {
 		rt := newTestRuntime(t, Config{Workers: workers})
@@ -214,7 +214,8 @@ func TestOnReadyEnds(t *testing.T) {
 						require.Equal(t, 0, body, name)
 						require.Equal(t, 1, calls, name)
 						require.EqualValues(t, events, ended.Load(), name)
-						if !undeferred || how != "goexit" { // else it takes the creator along, if that was its stack
+						if !undeferred || how != "goexit" {
+							// else it takes the creator along, if that was its stack
 							require.True(t, creator, name)
 						} else if !after {
 							require.False(t, creator, name)
@@ -255,8 +256,8 @@ func TestOnReadyOfSkippedTask(t *testing.T) {
 	}
 }
 
-// A start that is delayed keeps no slot, does not count in the window, and may depend on what the creator
-// spawns later.
+// A start that is delayed keeps no slot, does not count in the window, and may depend on what the
+// creator spawns later.
 func TestOnReadyKeepsNoSlot(t *testing.T) {
 	for _, workers := range []int{1, 2} {
 		rt := newTestRuntime(t, Config{Workers: workers, Window: 4})
@@ -289,7 +290,8 @@ func TestOnReadyKeepsNoSlot(t *testing.T) {
 	}
 }
 
-// Wait runs no task with an OnReady on top, but it does wait for it, also when there is nobody else.
+// Wait runs no task with an OnReady on top, but it does wait for it, also when there is nobody
+// else.
 func TestOnReadyUnderWait(t *testing.T) {
 	for _, workers := range []int{1, 2} {
 		rt := newTestRuntime(t, Config{Workers: workers})

@@ -16,11 +16,12 @@ import (
 	"weft/trace"
 )
 
-// recordAll makes nearly all tests of the package ones of the recording, too: go test ./task -recorded.
+// recordAll makes nearly all tests of the package ones of the recording, too: go test ./task
+// -recorded.
 var recordAll = flag.Bool("recorded", false, "record the runtimes of the tests and check the events")
 
-// recorded returns cfg with a recording whose events are replayed through the legal states of tasks and slots. The test fails
-// if one is not legal.
+// recorded returns cfg with a recording whose events are replayed through the legal states of tasks
+// and slots. The test fails if one is not legal.
 func recorded(t testing.TB, cfg Config) Config {
 	t.Helper()
 	rec, err := event.New(event.Options{Ring: 1 << 17, Sinks: []event.Sink{check.Sink(check.Options{Name: where(&cfg)})}})
@@ -43,8 +44,8 @@ func where(cfg *Config) func(int, uint32) string {
 	}
 }
 
-// Random programs with nested tasks, events, waits, blocking, loops and priorities, under all worker counts: their events are legal. Half of
-// the runs fail somewhere.
+// Random programs with nested tasks, events, waits, blocking, loops and priorities, under all
+// worker counts: their events are legal. Half of the runs fail somewhere.
 func TestRecordedHammer(t *testing.T) {
 	skipInLintMode(t, "the program uses what its tasks have not declared, on purpose, and debug mode, which lint mode includes, ends the run")
 	for _, workers := range []int{1, 2, 4} {

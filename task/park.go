@@ -24,11 +24,13 @@ func (rt *Runtime) here() *slot {
 	return nil
 }
 
-// allParkers are all that there are. They belong to no runtime, so they are few: as many as tasks have waited at a time.
+// allParkers are all that there are. They belong to no runtime, so they are few: as many as tasks
+// have waited at a time.
 var allParkers struct {
 	mu   sync.Mutex
 	list []weak.Pointer[parker] // +checklocks:mu
-	room int                    // length at which those that the collector has taken are dropped. +checklocks:mu
+	// length at which those that the collector has taken are dropped. +checklocks:mu
+	room int
 }
 
 // show notes that t waits; nil: nobody. In lint mode the lock is hidden: it would order bodies.
@@ -120,7 +122,8 @@ func (s *slot) ready(t *Task) {
 		s.rt.sched.Ready(&t.node, t.priority)
 		return
 	}
-	s.Push(&t.node) // P1 of the scheduler's README, and then P2, or a slot that parks meanwhile is not woken
+	// P1 of the scheduler's README, and then P2, or a slot that parks meanwhile is not woken
+	s.Push(&t.node)
 	s.Tell()
 }
 
@@ -132,7 +135,8 @@ var parkers = sync.Pool{New: func() any {
 	defer a.mu.Unlock()
 	if len(a.list) >= a.room {
 		live := make([]weak.Pointer[parker], 0, len(a.list)+1) // others may walk the old one
-		for _, w := range a.list {                             // in lint mode, the race detector sees the copies of package slices
+		for _, w := range a.list {
+			// in lint mode, the race detector sees the copies of package slices
 			if w.Value() != nil {
 				live = append(live, w)
 			}
@@ -237,7 +241,8 @@ func (rt *Runtime) readyBy(t *Task, by uint64) {
 		rt.probe.QueuedBy(t.id, by, t.node.Flags&flagResuming != 0)
 	}
 	priority := int32(0)
-	if t.node.Flags&flagPriority != 0 { // few tasks have one, and of others it is in a line that is not looked at
+	if t.node.Flags&flagPriority != 0 {
+		// few tasks have one, and of others it is in a line that is not looked at
 		priority = t.priority
 	}
 	rt.sched.Ready(&t.node, priority)

@@ -32,7 +32,8 @@ var parkedTasks = waits.Party{Asleep: func() (asleep, timed int, version uint64)
 
 func init() { waits.Join(&parkedTasks) }
 
-// Bounds of what the end of a run says of a runtime's tasks: tasks, and lines where a watchdog has a list of them.
+// Bounds of what the end of a run says of a runtime's tasks: tasks, and lines where a watchdog has
+// a list of them.
 const (
 	maxWaits  = 16
 	maxDumped = 100
@@ -76,8 +77,8 @@ func describeParked(of func(*parked) bool) (lines []string) {
 // heldEvents is what a run waits for that has no task which waits.
 const heldEvents = "tasks have events that nobody has completed (Hold); Config.Watchdog would list them"
 
-// waitingRuns are the runs with tasks that wait without a slot. Where a run has none, it waits for events only, which
-// nothing but their ends can complete.
+// waitingRuns are the runs with tasks that wait without a slot. Where a run has none, it waits for
+// events only, which nothing but their ends can complete.
 func (rt *Runtime) waitingRuns() (all []*run) {
 	seen := map[*run]bool{}
 	eachParked(func(k *parked) {

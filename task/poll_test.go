@@ -29,7 +29,8 @@ func TestPoll(t *testing.T) {
 		}
 		return false
 	})
-	// What is polled must come by itself as well: a slot that has looked just before, and parked, does not look again.
+	// What is polled must come by itself as well: a slot that has looked just before, and parked,
+	// does not look again.
 	quit, gone := make(chan struct{}), make(chan struct{})
 	go func() {
 		defer close(gone)

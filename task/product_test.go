@@ -17,8 +17,8 @@ import (
 	"weft/deps"
 )
 
-// The product of lifecycles: every way for a task to end, in every state of its run, with every kind
-// of event, child and wait, and with every way to be spawned.
+// The product of lifecycles: every way for a task to end, in every state of its run, with every
+// kind of event, child and wait, and with every way to be spawned.
 var (
 	lifeResults = []string{"ok", "error", "panic", "panicvalue", "goexit"}
 	lifeRuns    = []string{"normal", "cancelled before", "cancelled in the body", "sibling failed"}
@@ -49,7 +49,8 @@ var (
 // lifeCase is one element of the product.
 type lifeCase struct {
 	result, run, events, nested, blocked, spawn, ready, lock string
-	cancelFirst                                              bool // the run ends before the subject blocks, not after
+	// the run ends before the subject blocks, not after
+	cancelFirst bool
 
 	launch string
 	hints  Attrs

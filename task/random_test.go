@@ -157,7 +157,8 @@ func rgen(r *rand.Rand, next *int, objects, depth int, may map[int]deps.Mode) *r
 	return n
 }
 
-// reduce is what a body contributes to reductions, in the same phases as work; t is nil in the sequential program.
+// reduce is what a body contributes to reductions, in the same phases as work; t is nil in the
+// sequential program.
 func (n *rnode) reduce(t *Task, w *rworld, phase int) {
 	for i, u := range n.uses {
 		if u.weak || u.mode != deps.ModeReduce || phase == 1 && n.release && i == 0 {
@@ -171,7 +172,8 @@ func (n *rnode) reduce(t *Task, w *rworld, phase int) {
 	}
 }
 
-// work is what a body does to its objects; phase 1 is after a Wait, and leaves out what was given up.
+// work is what a body does to its objects; phase 1 is after a Wait, and leaves out what was given
+// up.
 func (n *rnode) work(w *rworld, phase int) {
 	for i, u := range n.uses {
 		if u.weak || u.mode == deps.ModeReduce || phase == 1 && n.release && i == 0 {
@@ -315,8 +317,9 @@ func rprogram(seed uint64) (main *rnode, objects, tasks int) {
 	return main, objects, tasks
 }
 
-// Random programs give the values of the sequential program for every number of workers, window, GOMAXPROCS, spinning, order of
-// stealing and instrumentation; and debug mode finds nothing to say, since children stay within what their parents declare.
+// Random programs give the values of the sequential program for every number of workers, window,
+// GOMAXPROCS, spinning, order of stealing and instrumentation; and debug mode finds nothing to say,
+// since children stay within what their parents declare.
 func TestRandomPrograms(t *testing.T) {
 	programs := uint64(300)
 	if underRace || testing.Short() {

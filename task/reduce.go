@@ -10,7 +10,8 @@ import (
 	"weft/internal/race"
 )
 
-// share is a task's part in a reduction. It is owned by the body, and then by who gives the accesses up.
+// share is a task's part in a reduction. It is owned by the body, and then by who gives the
+// accesses up.
 type share struct {
 	g     *chain.Group
 	c     *chain.Copy // the private copy; nil until the body asks for it
@@ -18,20 +19,22 @@ type share struct {
 	given bool        // by Release
 }
 
-// combineGrain is how many elements one task combines; from twice that on it shares the work (guess: some ten microseconds).
+// combineGrain is how many elements one task combines; from twice that on it shares the work
+// (guess: some ten microseconds).
 const combineGrain = 1 << 14
 
-// Local returns t's private copy of what r reduces: a *T for a Reduction[T], a []T for a SliceReduction[T]. t must have
-// declared r.Reduce(), not weak. The first call takes a copy, perhaps with contributions of tasks that are over; it is t's own, also
-// while t waits and in what its events write, until t gives the access up: by Release, or when the body and its events are over.
-// Children have copies of their own.
+// Local returns t's private copy of what r reduces: a *T for a Reduction[T], a []T for a
+// SliceReduction[T]. t must have declared r.Reduce(), not weak. The first call takes a copy,
+// perhaps with contributions of tasks that are over; it is t's own, also while t waits and in what
+// its events write, until t gives the access up: by Release, or when the body and its events are
+// over. Children have copies of their own.
 func Local[P any](t *Task, r deps.Reducer[P]) P {
 	s := t.enter("Local")
 	return t.local(s, accessOf(r.Reduce()).Reduced()).(P)
 }
 
-// local is not put inline into Local, of which the program makes instances: with it would go those of Reductions, which a
-// build for lint mode leaves out of the race detector.
+// local is not put inline into Local, of which the program makes instances: with it would go those
+// of Reductions, which a build for lint mode leaves out of the race detector.
 //
 //go:noinline
 func (t *Task) local(s *slot, r *chain.Reduced) any {
@@ -59,8 +62,8 @@ func (t *Task) share(r *chain.Reduced) *share {
 	return nil
 }
 
-// join makes the task of c, which is being registered as a child of that of p, take part in the reduction of a. It
-// is the Join of the slots' flows.
+// join makes the task of c, which is being registered as a child of that of p, take part in the
+// reduction of a. It is the Join of the slots' flows.
 func join(p, c *chain.Node, a chain.Access) (why string) {
 	t, r := fromNode(c), a.Reduced()
 	if own := t.share(r); own != nil { // it is in the list twice
@@ -92,9 +95,9 @@ func (t *Task) group(r *chain.Reduced) *chain.Group {
 	return g
 }
 
-// beforeSpawn closes the groups that a child of t with these accesses ends, and returns t's slot. It panics
-// if t takes part in a reduction of an object that the child accesses otherwise: the child's
-// siblings and cousins write to copies of it, and nothing says when those are combined.
+// beforeSpawn closes the groups that a child of t with these accesses ends, and returns t's slot.
+// It panics if t takes part in a reduction of an object that the child accesses otherwise: the
+// child's siblings and cousins write to copies of it, and nothing says when those are combined.
 func (t *Task) beforeSpawn(accs []chain.Access) *slot {
 	if t.node.Flags&flagRecorded != 0 {
 		t.refuseGiven(accs)
@@ -116,7 +119,8 @@ func (t *Task) beforeSpawn(accs []chain.Access) *slot {
 	return t.slot
 }
 
-// beforeRelease closes the group of an object that t gives up, or gives t's copy back, and returns t's slot.
+// beforeRelease closes the group of an object that t gives up, or gives t's copy back, and returns
+// t's slot.
 func (t *Task) beforeRelease(a chain.Access) *slot {
 	if p := t.share(a.Reduced()); p != nil && p.weak == a.IsWeak() {
 		p.release(t.slot)
@@ -129,7 +133,8 @@ func (t *Task) beforeRelease(a chain.Access) *slot {
 	return t.slot
 }
 
-// combineAll closes all groups of t's children, at the end of its body or before a Wait, and returns t's slot.
+// combineAll closes all groups of t's children, at the end of its body or before a Wait, and
+// returns t's slot.
 func (t *Task) combineAll() *slot {
 	if m := t.more; m != nil {
 		for g, ok := groupsOf(m).TakeFirst(); ok; g, ok = groupsOf(m).TakeFirst() {
@@ -139,7 +144,8 @@ func (t *Task) combineAll() *slot {
 	return t.slot
 }
 
-// closeGroup combines g, which has been taken off the list. With the last one, Spawn is quick again.
+// closeGroup combines g, which has been taken off the list. With the last one, Spawn is quick
+// again.
 func (t *Task) closeGroup(g *chain.Group) {
 	m := t.more
 	if groupsOf(m).Len()+sharesOf(m).Len() == 0 && !t.final && t.node.Flags&flagRecorded == 0 && !t.run.rt.cfg.TraceSpawns {
@@ -148,8 +154,9 @@ func (t *Task) closeGroup(g *chain.Group) {
 	t.combine(g)
 }
 
-// combine spawns the task that combines the copies of g, which was a group of t's children. Its write access to the object makes
-// it wait for the participants and for what came before them. In a run that has failed nothing is combined.
+// combine spawns the task that combines the copies of g, which was a group of t's children. Its
+// write access to the object makes it wait for the participants and for what came before them. In a
+// run that has failed nothing is combined.
 func (t *Task) combine(g *chain.Group) {
 	r := g.Reduced()
 	if r.Len() == 0 || t.run.stopped.Load() {

@@ -181,7 +181,8 @@ func TestReduceWaitingInside(t *testing.T) {
 	}
 }
 
-// What an event writes into a copy after the body is combined: the copy is kept until the events are over.
+// What an event writes into a copy after the body is combined: the copy is kept until the events
+// are over.
 func TestReduceEvents(t *testing.T) {
 	for _, workers := range []int{1, 3} {
 		rt := newTestRuntime(t, Config{Workers: workers})
@@ -229,8 +230,8 @@ func TestReduceEvents(t *testing.T) {
 	}
 }
 
-// There are as many copies as participants at one time, at most: with bodies that do not wait, as many as
-// slots, however many participants there are.
+// There are as many copies as participants at one time, at most: with bodies that do not wait, as
+// many as slots, however many participants there are.
 func TestReduceCopiesBounded(t *testing.T) {
 	for _, workers := range []int{1, 2, 4} {
 		rt := newTestRuntime(t, Config{Workers: workers})
@@ -328,7 +329,8 @@ func TestReducePanics(t *testing.T) {
 	}
 }
 
-// A run that ends early combines nothing more, and leaves nothing in the reduction: the next run starts afresh.
+// A run that ends early combines nothing more, and leaves nothing in the reduction: the next run
+// starts afresh.
 func TestReduceCancelled(t *testing.T) {
 	errStop := errors.New("stop")
 	for _, workers := range []int{1, 2, 4} {
@@ -473,8 +475,8 @@ func TestReduceLeavesNothing(t *testing.T) {
 	require.Equal(t, []int{3, 3}, []int{x, y})
 }
 
-// A task cannot take part in two reductions of memory that overlaps, which would be combined at the same time. The refused task
-// leaves nothing behind.
+// A task cannot take part in two reductions of memory that overlaps, which would be combined at the
+// same time. The refused task leaves nothing behind.
 func TestReduceOverlapping(t *testing.T) {
 	rt := newTestRuntime(t, Config{Workers: 2})
 	v := make([]int, 4)
@@ -489,7 +491,8 @@ func TestReduceOverlapping(t *testing.T) {
 			text := panicOf(func() { t.Spawn(none, list...) })
 			n.check(contains(text, "deps: a task takes part in", "only access of its task"), "%q", text)
 		}
-		// In several tasks they are legal. They have different names, so it takes a range to order their combinations.
+		// In several tasks they are legal. They have different names, so it takes a range to order
+		// their combinations.
 		t.Spawn(none, deps.Slice(v).In())
 		for range 3 {
 			t.Spawn(func(t *Task) error { Local(t, whole)[3]++; return nil }, whole.Reduce())
@@ -532,7 +535,8 @@ func TestReduceAllocations(t *testing.T) {
 	require.LessOrEqual(t, float64(after.Mallocs-before.Mallocs), 1.05*groups*(members+1))
 }
 
-// BenchmarkReduce is what a participant costs, beside an independent task, and a group of 100 with its combination.
+// BenchmarkReduce is what a participant costs, beside an independent task, and a group of 100 with
+// its combination.
 func BenchmarkReduce(b *testing.B) {
 	for _, workers := range []int{1, 2} {
 		for _, kind := range []string{"independent", "participant", "tree"} {

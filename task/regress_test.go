@@ -286,8 +286,8 @@ func TestADD07_SuccessorIsNotStuckBehindPriority(t *testing.T) {
 	}
 }
 
-// A nest of tasks that wait, or that are undeferred, or final, has a stack of bounded size: Go ends a program whose stack is larger
-// than it allows.
+// A nest of tasks that wait, or that are undeferred, or final, has a stack of bounded size: Go ends
+// a program whose stack is larger than it allows.
 func TestDeepNestsHaveSmallStacks(t *testing.T) {
 	skipInLintMode(t, "each body has a goroutine of its own there, and the race detector knows 8128")
 	const depth, most = 30_000, 16 << 20 // a nest on one stack takes some kilobytes a level

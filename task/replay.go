@@ -129,7 +129,8 @@ func (r *replay) link(c *chain.Cycle) {
 				inner[to] = true
 			}
 		}
-		if r.control >= 0 && n < own && uint32(len(r.next)) == p.from { // nothing follows in its round
+		if r.control >= 0 && n < own && uint32(len(r.next)) == p.from {
+			// nothing follows in its round
 			r.next = append(r.next, int32(r.control))
 			waits[r.control]++
 			here[r.control]++
@@ -177,8 +178,8 @@ func (r *replay) start(t *Task) {
 	}
 }
 
-// runOver is deepDone for a recorded task: one run of it is over, with its descendants. It returns the loop's
-// task if there will be no other run. s may be nil, as for deepDone.
+// runOver is deepDone for a recorded task: one run of it is over, with its descendants. It returns
+// the loop's task if there will be no other run. s may be nil, as for deepDone.
 func (s *slot) runOver(t *Task, f *chain.Flow) *Task {
 	loop := t.parent()
 	r, p := t.recorded()
@@ -222,8 +223,9 @@ func (s *slot) runOver(t *Task, f *chain.Flow) *Task {
 	return nil
 }
 
-// nextRound is the end of a run of the control task, p, after which there is a round. Its own arrival comes first: from the
-// first arrival of the round on, Release may take one away, and what is left must not look as if all had come.
+// nextRound is the end of a run of the control task, p, after which there is a round. Its own
+// arrival comes first: from the first arrival of the round on, Release may take one away, and what
+// is left must not look as if all had come.
 func (r *replay) nextRound(p *part, t *Task, s *slot, f *chain.Flow) {
 	p.round++
 	r.again(p, t, s)
@@ -282,8 +284,8 @@ func (p *part) renew(t *Task) *Task {
 	return c
 }
 
-// loopOver takes back the tasks of the recorded loop that t has been, if it has been one, that are not gone yet: those
-// of a loop with a condition, or of one that was cut short.
+// loopOver takes back the tasks of the recorded loop that t has been, if it has been one, that are
+// not gone yet: those of a loop with a condition, or of one that was cut short.
 func (rt *Runtime) loopOver(t *Task, s *slot) {
 	if t.more == nil || t.more.replay == nil {
 		return
@@ -311,8 +313,9 @@ func (rt *Runtime) partOver(t *Task, s *slot) {
 	}
 }
 
-// cutShort sees to it, when the run has failed, that parts do not run any more: those that wait are over for
-// good, and those that run are when they end. The caller ends one that the loop has not been told of.
+// cutShort sees to it, when the run has failed, that parts do not run any more: those that wait are
+// over for good, and those that run are when they end. The caller ends one that the loop has not
+// been told of.
 func (r *replay) cutShort(loop *Task) {
 	if !r.cut.CompareAndSwap(false, true) { //bug:C1
 		return

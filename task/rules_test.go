@@ -15,8 +15,8 @@ import (
 	"weft/deps"
 )
 
-// What OmpSs-2 and its runtimes leave undefined, and weft decides: a test for each decision. Those about the
-// order of accesses alone are in package deps.
+// What OmpSs-2 and its runtimes leave undefined, and weft decides: a test for each decision. Those
+// about the order of accesses alone are in package deps.
 
 // startEarly runs tasks with the given lists of accesses to x, the first of which holds its
 // accesses until all others have had the chance to start, and returns which did before it ended.
@@ -76,7 +76,8 @@ func TestRule_WeakAndStrong(t *testing.T) {
 	require.Empty(t, startEarly(t, &x, []deps.Access{w}, []deps.Access{deps.In(&x).Weak(), deps.In(&x)}))
 }
 
-// A child names an object that its parent does not: it starts at once, whatever uses the object outside.
+// A child names an object that its parent does not: it starts at once, whatever uses the object
+// outside.
 func TestRule_UndeclaredByParent(t *testing.T) {
 	skipInLintMode(t, "the program uses what its tasks have not declared, on purpose, and debug mode, which lint mode includes, ends the run")
 	rt := newTestRuntime(t, Config{Workers: 1})
@@ -96,7 +97,8 @@ func TestRule_UndeclaredByParent(t *testing.T) {
 	}))
 }
 
-// After Release the object may not be named again: a child that does is refused, a second Release is an error.
+// After Release the object may not be named again: a child that does is refused, a second Release
+// is an error.
 func TestRule_ReleaseThenUse(t *testing.T) {
 	rt := newTestRuntime(t, Config{Workers: 1})
 	require.NoError(t, rt.Run(bg, func(t *Task) error {
@@ -119,7 +121,8 @@ func TestRule_ReleaseThenUse(t *testing.T) {
 	}))
 }
 
-// An event may be bound while another one is pending, by anybody, also after the body; else it is refused.
+// An event may be bound while another one is pending, by anybody, also after the body; else it is
+// refused.
 func TestRule_EventAfterBody(t *testing.T) {
 	for _, workers := range []int{1, 2} {
 		rt := newTestRuntime(t, Config{Workers: workers})
@@ -191,7 +194,8 @@ func TestRule_ErrorWithPendingEvents(t *testing.T) {
 	}
 }
 
-// Tasks that are skipped release their accesses in order: one behind a pending event is not over before it.
+// Tasks that are skipped release their accesses in order: one behind a pending event is not over
+// before it.
 func TestRule_CancelledTasksKeepOrder(t *testing.T) {
 	rt := newTestRuntime(t, Config{Workers: 1})
 	err := rt.Run(bg, func(t *Task) error {
@@ -245,7 +249,8 @@ func TestRule_PriorityIsNotInherited(t *testing.T) {
 func TestRule_WaitOnIsForRelease(t *testing.T) {
 	for _, workers := range []int{1, 2} {
 		rt := newTestRuntime(t, Config{Workers: workers})
-		for _, early := range []bool{false, true} { // Release in the body, or its end with children left
+		for _, early := range []bool{false, true} {
+			// Release in the body, or its end with children left
 			gate := make(chan struct{})
 			over := false
 			var n notes
@@ -264,7 +269,8 @@ func TestRule_WaitOnIsForRelease(t *testing.T) {
 					t.Spawn(func(t *Task) error { t.Blocking(func() { <-gate }); over = true; return nil }, deps.InOut(&y))
 					return nil
 				}, deps.Out(&x), deps.InOut(&y))
-				t.Spawn(func(t *Task) error { t.Blocking(func() { <-gate }); return nil }, deps.Out(&z)) // has nothing to do with it
+				// has nothing to do with it
+				t.Spawn(func(t *Task) error { t.Blocking(func() { <-gate }); return nil }, deps.Out(&z))
 				err := t.WaitOn(deps.In(&x))
 				n.check(x == 1, "x is not written")
 				close(gate)

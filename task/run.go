@@ -16,12 +16,13 @@ import (
 // when it and all its descendants are over. It may be called from several
 // goroutines at once; the runs share the slots. It must not be called from a task.
 //
-// The first error or panic of a body or an event, or the end of ctx, ends the
-// run, as does [ErrDeadlock]: tasks that have not started are skipped, their accesses are released in order, and
-// blocked ones are resumed; events that are pending are waited for. Run returns that
-// error: an [*Error] if a task is to blame, or the cause of ctx. Where that is a deadline, or a cancellation without a cause of
-// its own, the error wraps it and says which tasks waited for what; it matches [context.DeadlineExceeded] for a deadline, whatever its cause. Cancelling does not
-// interrupt a body: it may look at [Task.Context].
+// The first error or panic of a body or an event, or the end of ctx, ends the run, as does
+// [ErrDeadlock]: tasks that have not started are skipped, their accesses are released in order, and
+// blocked ones are resumed; events that are pending are waited for. Run returns that error: an
+// [*Error] if a task is to blame, or the cause of ctx. Where that is a deadline, or a cancellation
+// without a cause of its own, the error wraps it and says which tasks waited for what; it matches
+// [context.DeadlineExceeded] for a deadline, whatever its cause. Cancelling does not interrupt a
+// body: it may look at [Task.Context].
 func (rt *Runtime) Run(ctx context.Context, main func(*Task) error) error {
 	mustCall("Run", "of", main != nil)
 	rt.vet("Run", ctx)
@@ -52,7 +53,8 @@ func (rt *Runtime) Run(ctx context.Context, main func(*Task) error) error {
 	return r.first.Load()
 }
 
-// begin starts r, of which t is the main task. What the observers keep of t is in n before r can end.
+// begin starts r, of which t is the main task. What the observers keep of t is in n before r can
+// end.
 func (r *run) begin(ctx context.Context, t *Task, a *Attrs, n *probe.Notes) {
 	p := r.rt.probe
 	if p != nil {
@@ -110,8 +112,8 @@ func (r *run) end() {
 	close(r.done)
 }
 
-// ended returns the cause of ctx, which has ended, with what the tasks wait for now: soon they go on. A cause that the
-// program has given to a cancellation stays as it is: it knows why.
+// ended returns the cause of ctx, which has ended, with what the tasks wait for now: soon they go
+// on. A cause that the program has given to a cancellation stays as it is: it knows why.
 func (r *run) ended(ctx context.Context) error {
 	if cause := context.Cause(ctx); ctx.Err() == context.Canceled && cause != context.Canceled {
 		return cause

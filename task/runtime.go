@@ -103,13 +103,14 @@ func (rt *Runtime) vet(op string, ctx context.Context) {
 	}
 }
 
-// Close waits for the calls of Run that are under way and for all detached tasks, ends all goroutines of the
-// runtime and returns nil. What these still run may start further runs and detached tasks, which Close waits
-// for as well; all others get [ErrClosed] from the moment on that Close is called. Other calls of Close, at the same time or later, return when the
-// first one does.
+// Close waits for the calls of Run that are under way and for all detached tasks, ends all
+// goroutines of the runtime and returns nil. What these still run may start further runs and
+// detached tasks, which Close waits for as well; all others get [ErrClosed] from the moment on that
+// Close is called. Other calls of Close, at the same time or later, return when the first one does.
 //
-// It panics if it is called from where it would wait for its caller: in a task, also in its Blocking, in an OnReady, in a function of
-// Poll, in a callback of a detached task. What it cannot know is that a task waits for the goroutine that calls it; the watchdog names such a task.
+// It panics if it is called from where it would wait for its caller: in a task, also in its
+// Blocking, in an OnReady, in a function of Poll, in a callback of a detached task. What it cannot
+// know is that a task waits for the goroutine that calls it; the watchdog names such a task.
 func (rt *Runtime) Close() error {
 	rt.vet("Close", context.Background())
 	if where, _ := rt.caller(); where != "" {

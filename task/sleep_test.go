@@ -18,8 +18,8 @@ import (
 	"weft/deps"
 )
 
-// TIM-01, without the part that depends on the machine: ten tasks sleep a hundred times each, never less than
-// they asked for, on any number of slots.
+// TIM-01, without the part that depends on the machine: ten tasks sleep a hundred times each, never
+// less than they asked for, on any number of slots.
 func TestTIM01_Sleep(t *testing.T) {
 	for _, workers := range []int{1, 2, 4} {
 		rt := newTestRuntime(t, Config{Workers: workers})
@@ -47,7 +47,8 @@ func TestTIM01_Sleep(t *testing.T) {
 	}
 }
 
-// A sleeping task keeps no slot, and no goroutine but its own: on one slot, ten thousand sleep at once.
+// A sleeping task keeps no slot, and no goroutine but its own: on one slot, ten thousand sleep at
+// once.
 func TestSleepKeepsNoSlot(t *testing.T) {
 	skipInLintMode(t, "bodies have goroutines of their own there, as have OnReady's")
 	rt := newTestRuntime(t, Config{Workers: 1})
@@ -138,7 +139,8 @@ func TestNOSV04_BlockFor(t *testing.T) {
 	}
 }
 
-// The time, Unblock and the end of the run at the same moment: no Unblock is lost, and none made up.
+// The time, Unblock and the end of the run at the same moment: no Unblock is lost, and none made
+// up.
 func TestBlockForRacesHammer(t *testing.T) {
 	rounds := 300
 	if testing.Short() || underRace {

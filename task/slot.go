@@ -17,9 +17,10 @@ import (
 const overMax = 64
 
 // yieldEvery is how many tasks a slot runs between two calls of Go's scheduler. A processor that is
-// never idle gives the collector's workers no turn but by preemption, after 10 ms: the mark phase of a small heap,
-// which needs a fraction of a millisecond, then lasts that long, and every pointer that is written meanwhile goes through the write
-// barrier. Other goroutines of the program wait as long. (bench task/forkjoin: a third less; 128 to 1024 are alike.)
+// never idle gives the collector's workers no turn but by preemption, after 10 ms: the mark phase
+// of a small heap, which needs a fraction of a millisecond, then lasts that long, and every pointer
+// that is written meanwhile goes through the write barrier. Other goroutines of the program wait as
+// long. (bench task/forkjoin: a third less; 128 to 1024 are alike.)
 const yieldEvery = 256
 
 // loop runs tasks until the slot is passed on or the runtime closes. s is the
@@ -170,13 +171,15 @@ func (s *slot) settleAll(next bool) {
 	s.recycle()
 }
 
-// A task with Commutative accesses has one more thing to wait for when nothing else holds it back: it takes all its objects
-// together. So it does that after its accesses are satisfied and after OnReady and the events of that, and before it is
-// queued; priorities and slots see only tasks that have their objects.
+// A task with Commutative accesses has one more thing to wait for when nothing else holds it back:
+// it takes all its objects together. So it does that after its accesses are satisfied and after
+// OnReady and the events of that, and before it is queued; priorities and slots see only tasks that
+// have their objects.
 
-// admit reports whether t, which has become ready, may be queued or run by rt. If not, t waits for its objects, and
-// comes out of the Flow of whoever gives back the last of them; or it is of another runtime, which has it now. It is
-// not the caller's any more then. A task whose OnReady is still to be called is queued for that.
+// admit reports whether t, which has become ready, may be queued or run by rt. If not, t waits for
+// its objects, and comes out of the Flow of whoever gives back the last of them; or it is of
+// another runtime, which has it now. It is not the caller's any more then. A task whose OnReady is
+// still to be called is queued for that.
 func (t *Task) admit(f *chain.Flow, rt *Runtime) bool {
 	return !t.node.Commutes() || t.admitSlowly(f, rt)
 }
@@ -194,8 +197,8 @@ func (t *Task) admitSlowly(f *chain.Flow, rt *Runtime) bool {
 	return true
 }
 
-// heldByLoop returns accs for a child of t, a recorded task: t itself has no accesses that would say what the loop's
-// task holds.
+// heldByLoop returns accs for a child of t, a recorded task: t itself has no accesses that would
+// say what the loop's task holds.
 func (t *Task) heldByLoop(accs []chain.Access) []chain.Access {
 	copied := false
 	for i, a := range accs {

@@ -17,7 +17,8 @@ import (
 	"weft/task/internal/pool"
 )
 
-// One runtime runs the same program again and again: many creators, whose children all wait behind one gate.
+// One runtime runs the same program again and again: many creators, whose children all wait behind
+// one gate.
 func TestSoakRuns(t *testing.T) {
 	watchLong(t)
 	creators, children := 32, soak.Long(700, 4000)
@@ -59,19 +60,21 @@ func (t *Task) opener(gate *int) (open func(error)) {
 	return open
 }
 
-// A main task that never waits makes tasks for ever, each with objects of its own, and each of a different kind.
+// A main task that never waits makes tasks for ever, each with objects of its own, and each of a
+// different kind.
 func TestSoakSpawns(t *testing.T) {
 	watchLong(t)
 	tasks := soak.Long(30_000, 1_000_000)
-	// batch is how many tasks are live at once. A quarter of them blocks. Their idle goroutines stay for two
-	// seconds, and must be fewer than the growth that a series allows.
+	// batch is how many tasks are live at once. A quarter of them blocks. Their idle goroutines
+	// stay for two seconds, and must be fewer than the growth that a series allows.
 	const batch = 32
 	for _, cfg := range []Config{{}, {Window: 1 << 16}, {Window: -1}} {
 		cfg.Workers = 2
 		rt := New(cfg)
 		var l soak.Series
 		require.NoError(t, rt.Run(t.Context(), func(t *Task) error {
-			var done sync.WaitGroup // the window counts neither those that wait for events nor those that block
+			// the window counts neither those that wait for events nor those that block
+			var done sync.WaitGroup
 			for i := range tasks {
 				if i%batch == 0 {
 					t.Blocking(done.Wait)
@@ -128,7 +131,8 @@ func TestSoakBurst(t *testing.T) {
 	defer rt.Close()
 	objects := make([]int64, burst)
 	before := soak.Take()
-	// What earlier tests have left in pools goes after two or three collections, of which the first may find nothing.
+	// What earlier tests have left in pools goes after two or three collections, of which the first
+	// may find nothing.
 	for still := 0; still < 3; still++ {
 		last := before
 		if before = soak.Take(); before.Heap+1<<16 < last.Heap {
@@ -147,7 +151,8 @@ func TestSoakBurst(t *testing.T) {
 		return task.Wait()
 	}))
 	require.Greater(t, live, before.Heap+burst*320, "all live at once")
-	until(func() bool { return rt.sched.Parked() == 2 }) // a slot that does not rest keeps what it has
+	// a slot that does not rest keeps what it has
+	until(func() bool { return rt.sched.Parked() == 2 })
 	// The timer ends at any time, and never where nothing is to be dropped.
 	for p := &rt.pool; ; runtime.Gosched() {
 		runs := false
@@ -160,8 +165,8 @@ func TestSoakBurst(t *testing.T) {
 	require.Less(t, soak.Take().Heap, before.Heap+pool.Kept*400)
 }
 
-// A chain on one object, however long, is as large as what is live of it; also where messages come late, so that
-// nodes are left to the collector.
+// A chain on one object, however long, is as large as what is live of it; also where messages come
+// late, so that nodes are left to the collector.
 func TestSoakChains(t *testing.T) {
 	watchLong(t)
 	rounds := soak.Long(500, 30_000)
@@ -212,7 +217,8 @@ func TestSoakChains(t *testing.T) {
 	}
 }
 
-// A body that never ends, and never waits for all its children, keeps nothing of those that are over, whatever they were like.
+// A body that never ends, and never waits for all its children, keeps nothing of those that are
+// over, whatever they were like.
 func TestSoakFeatures(t *testing.T) {
 	watchLong(t)
 	rounds := soak.Long(40, 4000)

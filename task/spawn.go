@@ -113,8 +113,8 @@ func (t *Task) start(s *slot, c *Task, accs []chain.Access) (isReady bool) {
 	return isReady
 }
 
-// register registers c, which is to run at once, and reports whether it is ready. The observers are told of flags; n is
-// what they keep of c.
+// register registers c, which is to run at once, and reports whether it is ready. The observers are
+// told of flags; n is what they keep of c.
 func (t *Task) register(s *slot, c *Task, accs []chain.Access, flags uint8) (isReady bool, n probe.Notes) {
 	if s.probe == nil {
 		return t.node.Register(&c.node, accs, &s.flow), n

@@ -126,7 +126,8 @@ var stageModes = []struct {
 	mode deps.Mode
 }{{"in", deps.ModeIn}, {"in", deps.ModeIn}, {"inout", deps.ModeInOut}, {"out", deps.ModeInOut}, {"concurrent", deps.ModeConcurrent}}
 
-// accesses makes a list for a child of t: mostly of what t declares, and nothing that it has released.
+// accesses makes a list for a child of t: mostly of what t declares, and nothing that it has
+// released.
 func (p *mplay) accesses(t *mtask) (words string, list []order.Access) {
 	for range p.rng.IntN(4) {
 		obj := string(rune('a' + p.rng.IntN(4)))
@@ -224,8 +225,8 @@ func (p *mplay) one(t *testing.T, what string, tasks int) bool {
 
 var stageSeed = flag.Uint64("task.stage", 0, "play only the random stage of this seed")
 
-// Random programs of nested tasks, with weak accesses, Release, events, Wait, WaitOn, and undeferred, final and waiting tasks: after each step
-// exactly what the model lets run does run.
+// Random programs of nested tasks, with weak accesses, Release, events, Wait, WaitOn, and
+// undeferred, final and waiting tasks: after each step exactly what the model lets run does run.
 func TestStageRandom(t *testing.T) {
 	skipInLintMode(t, "the program uses what its tasks have not declared, on purpose, and debug mode, which lint mode includes, ends the run")
 	watch(t)

@@ -18,10 +18,10 @@ import (
 	"weft/deps"
 )
 
-// A stage plays a program step by step on a real runtime. Each body stops at a gate and does what the
-// script tells it; after each step the stage waits until the runtime is at rest, that is until everything that
-// may run has run as far as its gate. So what has not started by then cannot start, and "must not start
-// yet" is checked exactly: no sleeps, no limits of time.
+// A stage plays a program step by step on a real runtime. Each body stops at a gate and does what
+// the script tells it; after each step the stage waits until the runtime is at rest, that is until
+// everything that may run has run as far as its gate. So what has not started by then cannot start,
+// and "must not start yet" is checked exactly: no sleeps, no limits of time.
 //
 // A script has a step on each line, and after a bar the tasks that run then:
 //
@@ -43,8 +43,10 @@ import (
 //	add NAME X N              adds N to the private copy of sum(X); also most, for max(X)
 //	value X N                 the object X is N
 //
-// An ACCESS is in(x), out(x), inout(x), concurrent(x), commutative(x), the reductions sum(x) and max(x), or with weak before it; x is a word, or several with
-// commas between for an access each. Words are objects; x[2:5] is a range of an array x, and x{0:4} an object in it. The creator of tasks without a dot is the main task, main.
+// An ACCESS is in(x), out(x), inout(x), concurrent(x), commutative(x), the reductions sum(x) and
+// max(x), or with weak before it; x is a word, or several with commas between for an access each.
+// Words are objects; x[2:5] is a range of an array x, and x{0:4} an object in it. The creator of
+// tasks without a dot is the main task, main.
 type stage struct {
 	under   atomic.Pointer[run] // nil until a body has run
 	t       testing.TB
@@ -56,7 +58,8 @@ type stage struct {
 	sums    map[string]*deps.Reduction[int64]
 	maxs    map[string]*deps.Reduction[int64]
 
-	// busy is the number of steps that bodies have not finished. A body takes itself off while it has a slot.
+	// busy is the number of steps that bodies have not finished. A body takes itself off while it
+	// has a slot.
 	busy atomic.Int32
 
 	mu     sync.Mutex
@@ -79,11 +82,12 @@ func (k gateKind) String() string { return [...]string{"Blocking", "Block", "Awa
 
 // actor is a task of a stage.
 type actor struct {
-	name   string
-	task   atomic.Pointer[Task]
-	steps  chan func(*Task) bool // for its body; false ends it
-	wake   func()                // tells the body that there is a step, if the channel is not enough
-	state  actorState            // guarded by stage.mu
+	name  string
+	task  atomic.Pointer[Task]
+	steps chan func(*Task) bool // for its body; false ends it
+	// tells the body that there is a step, if the channel is not enough
+	wake   func()
+	state  actorState // guarded by stage.mu
 	events []func(error)
 }
 
@@ -103,7 +107,8 @@ func play(t *testing.T, script string) {
 	playOn(t, Config{Workers: 2, Debug: true}, gateAwait, script) // nothing is different
 }
 
-// playUndeclared is play for a script in which tasks use more than their parents declare, which debug mode would not let pass.
+// playUndeclared is play for a script in which tasks use more than their parents declare, which
+// debug mode would not let pass.
 func playUndeclared(t *testing.T, script string) {
 	t.Helper()
 	for _, workers := range []int{1, 2, 4} {
@@ -225,7 +230,8 @@ func (s *stage) stateOf(a *actor) actorState {
 	return a.state
 }
 
-// shown returns the names of the tasks that run, in the order of creation; with a question mark those that wait.
+// shown returns the names of the tasks that run, in the order of creation; with a question mark
+// those that wait.
 func (s *stage) shown() []string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -302,14 +308,15 @@ func (s *stage) tell(a *actor, step func(*Task) bool) {
 	wake()
 }
 
-// quiet returns when nothing can happen any more but by the stage: no step is under way, every slot is parked, and
-// there is no work for them. Under the lock of the list no slot can leave it; a slot that is in it and has not parked
-// yet would find work only where anyWork looks.
+// quiet returns when nothing can happen any more but by the stage: no step is under way, every slot
+// is parked, and there is no work for them. Under the lock of the list no slot can leave it; a slot
+// that is in it and has not parked yet would find work only where anyWork looks.
 func (s *stage) quiet() {
 	until(func() bool { return s.busy.Load() == 0 && s.rt.atRest() || s.failed() })
 }
 
-// failed reports whether the run has ended early, which no script does: nothing is exact from then on.
+// failed reports whether the run has ended early, which no script does: nothing is exact from then
+// on.
 func (s *stage) failed() bool {
 	r := s.under.Load()
 	return r != nil && r.stopped.Load()

@@ -49,7 +49,8 @@ func blocks(t *testing.T, cfg task.Config, got *reports, block func(), free func
 	require.NoError(t, rt.Run(bg, func(t *task.Task) error {
 		for range cfg.Workers {
 			t.SpawnWith(task.Attrs{Label: "reader"}, func(t *task.Task) error {
-				t.Spawn(func(*task.Task) error { return nil }) // that of the last one that blocks is not run
+				// that of the last one that blocks is not run
+				t.Spawn(func(*task.Task) error { return nil })
 				block()
 				return nil
 			})
@@ -60,7 +61,8 @@ func blocks(t *testing.T, cfg task.Config, got *reports, block func(), free func
 	return text
 }
 
-// Bodies on all slots that block in a channel are named, with what they block in and what to call instead, while tasks are ready.
+// Bodies on all slots that block in a channel are named, with what they block in and what to call
+// instead, while tasks are ready.
 func TestBlockedSlots(t *testing.T) {
 	t.Parallel()
 	for _, workers := range []int{1, 2} {
@@ -295,7 +297,8 @@ func TestFailureOfRunThatEnds(t *testing.T) {
 	require.Empty(t, got.take())
 }
 
-// When a run ends by its context's deadline, the error says which tasks waited for what, and matches the deadline and its cause.
+// When a run ends by its context's deadline, the error says which tasks waited for what, and
+// matches the deadline and its cause.
 func TestDeadlineSaysWhatTasksWaitFor(t *testing.T) {
 	mine := errors.New("my patience ends")
 	for _, dog := range []time.Duration{-1, time.Hour} {

@@ -16,8 +16,9 @@ type Attrs struct {
 	// Label names the task in errors and profiles.
 	Label string
 
-	// Priority orders ready tasks: larger first; the default is 0. It is a hint:
-	// running tasks are not interrupted. Children do not inherit it. What does not fit into 32 bits counts as the largest, or smallest, that does.
+	// Priority orders ready tasks: larger first; the default is 0. It is a hint: running tasks are
+	// not interrupted. Children do not inherit it. What does not fit into 32 bits counts as the
+	// largest, or smallest, that does.
 	Priority int
 
 	// Undeferred makes Spawn return when the body is over (OmpSs-2's if(0)). It
@@ -66,8 +67,8 @@ func (t *Task) running(op string) *run {
 // is not over.
 func (t *Task) Label() string { return t.label }
 
-// TraceID returns the number of the task in a recording of package trace; zero if it is not recorded. Any goroutine may
-// call it while the task is not over.
+// TraceID returns the number of the task in a recording of package trace; zero if it is not
+// recorded. Any goroutine may call it while the task is not over.
 func (t *Task) TraceID() uint64 { return t.id }
 
 // Release gives up an access before the body ends; the body must not touch the
@@ -129,9 +130,9 @@ func (t *Task) InFinal() bool { return t.final }
 // Cost returns [Attrs.Cost]. Any goroutine may call it while the task is not over.
 func (t *Task) Cost() int { return t.cost }
 
-// Uses says that the body is about to use memory as accs say. In debug mode it panics if the task has not
-// declared that, has declared it weak, or has given it up; otherwise it does nothing. It is for the places where
-// a body gets at its data.
+// Uses says that the body is about to use memory as accs say. In debug mode it panics if the task
+// has not declared that, has declared it weak, or has given it up; otherwise it does nothing. It is
+// for the places where a body gets at its data.
 func (t *Task) Uses(accs ...deps.Access) {
 	if t.run == nil || t.run.rt.probe == nil || !t.run.rt.probe.Audits() {
 		return

@@ -19,7 +19,8 @@ func (t *Task) Wait() error {
 		s = t.combineAll()
 	}
 	if s.probe != nil {
-		t.tellWaits(s.probe, &waiting{op: opWait}) // also while descendants run on top of t, which may be stuck there
+		// also while descendants run on top of t, which may be stuck there
+		t.tellWaits(s.probe, &waiting{op: opWait})
 	}
 	for {
 		left := t.spawned + t.count.Load()
@@ -69,7 +70,8 @@ func (t *Task) Wait() error {
 // rest of those children, nor for children that do not use the objects. It returns the
 // error of the run if that has failed or was cancelled, else nil.
 //
-// A weak access waits for nothing, as ever; a Reduce access, which would not either, is refused by a panic.
+// A weak access waits for nothing, as ever; a Reduce access, which would not either, is refused by
+// a panic.
 func (t *Task) WaitOn(accs ...deps.Access) error {
 	s := t.enter("WaitOn")
 	list := accesses(accs)
@@ -106,10 +108,9 @@ const (
 	nestMax = 1000
 )
 
-// descendant takes the newest task of the slot's queue if it is a near descendant of t. Only
-// such may run on top of t's body: t waits for it in any case, whereas
-// a stranger could itself be waiting for t. While a task with a priority is ready, only the first of
-// those will do.
+// descendant takes the newest task of the slot's queue if it is a near descendant of t. Only such
+// may run on top of t's body: t waits for it in any case, whereas a stranger could itself be
+// waiting for t. While a task with a priority is ready, only the first of those will do.
 func (s *slot) descendant(t *Task) *Task {
 	if s.nested >= nestMax {
 		return nil
@@ -125,8 +126,8 @@ func (s *slot) descendant(t *Task) *Task {
 	return nil
 }
 
-// startsUnder reports whether x, which is ready, has not started and is found to descend from t. A task with
-// an OnReady is left to slot.loop.
+// startsUnder reports whether x, which is ready, has not started and is found to descend from t. A
+// task with an OnReady is left to slot.loop.
 func (x *Task) startsUnder(t *Task) bool {
 	if x.node.Flags&(flagResuming|flagOnReady) != 0 {
 		return false

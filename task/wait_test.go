@@ -114,7 +114,8 @@ func TestADD08_WaitOn(t *testing.T) {
 			n.require(t)
 		}
 
-		// With In it does not wait for readers, with InOut it does. Without accesses it does not wait.
+		// With In it does not wait for readers, with InOut it does. Without accesses it does not
+		// wait.
 		require.NoError(t, rt.Run(bg, func(t *Task) error {
 			x := 0
 			gate, over := make(chan struct{}), false

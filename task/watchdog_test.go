@@ -50,7 +50,8 @@ func (r *reports) take() string {
 	return s
 }
 
-// line returns this file's name and the line of the caller, as a report gives them, moved by so many lines.
+// line returns this file's name and the line of the caller, as a report gives them, moved by so
+// many lines.
 func line(by int) string {
 	_, file, n, _ := runtime.Caller(1)
 	return fmt.Sprintf("%s:%d", file, n+by)
@@ -226,8 +227,8 @@ func TestWatchdogCycle(t *testing.T) {
 	}
 }
 
-// Tasks that work for long, those that wait for such, and those that sleep are not stuck. Everything is looked at while
-// thousands of tasks of all kinds come and go.
+// Tasks that work for long, those that wait for such, and those that sleep are not stuck.
+// Everything is looked at while thousands of tasks of all kinds come and go.
 func TestWatchdogHammerHealthy(t *testing.T) {
 	got := newReports()
 	rt := task.New(task.Config{Workers: 4, Watchdog: time.Minute, Reports: got})

@@ -80,9 +80,10 @@ func (w *window) look() {
 	}
 }
 
-// stalled is called when every slot is idle: what the live children wait for may be what the creators have not
-// made yet. But it is more likely to come from elsewhere, such as a message, so the creators go on only if it does not come soon. Else a
-// program that waits for messages, now and then, would make ever more tasks.
+// stalled is called when every slot is idle: what the live children wait for may be what the
+// creators have not made yet. But it is more likely to come from elsewhere, such as a message, so
+// the creators go on only if it does not come soon. Else a program that waits for messages, now and
+// then, would make ever more tasks.
 func (w *window) stalled() {
 	if w.n.Load() > 0 {
 		w.postpone() //bug:stall
@@ -113,8 +114,9 @@ func (w *window) resume(which func(*Task) bool) (any bool) {
 }
 
 const (
-	laterMin = time.Millisecond      // a message mostly takes less
-	laterMax = 16 * time.Millisecond // so that a program that needs the next children gets four thousand a second
+	laterMin = time.Millisecond // a message mostly takes less
+	// so that a program that needs the next children gets four thousand a second
+	laterMax = 16 * time.Millisecond
 )
 
 func (w *window) init(rt *Runtime) {

@@ -13,7 +13,8 @@ import (
 	"weft/deps"
 )
 
-// messages makes n steps of tasks, of which each step waits for an event that comes from elsewhere, and returns how many were alive at most.
+// messages makes n steps of tasks, of which each step waits for an event that comes from elsewhere,
+// and returns how many were alive at most.
 func messages(rt *Runtime, n int) (most int64, err error) {
 	var live atomic.Int64
 	events := make(chan func(error), n)

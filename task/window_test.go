@@ -17,12 +17,12 @@ import (
 	"weft/internal/leaktest"
 )
 
-// windowSlack is by how much the live children of one task may exceed its window while a slot has work:
-// the creator looks at the window once per windowLook children.
+// windowSlack is by how much the live children of one task may exceed its window while a slot has
+// work: the creator looks at the window once per windowLook children.
 const windowSlack = windowLook
 
-// Live tasks stay within the window: a creator that is faster than its children waits. The chain never
-// lets all slots idle, so that nothing excuses an excess.
+// Live tasks stay within the window: a creator that is faster than its children waits. The chain
+// never lets all slots idle, so that nothing excuses an excess.
 func TestADD01_WindowBoundsLiveTasks(t *testing.T) {
 	for _, workers := range []int{1, 2, 3} {
 		for _, window := range []int{2, 16, 100, 1000} {
@@ -218,7 +218,8 @@ func TestWindowNeverDeadlocks(t *testing.T) {
 			for _, workers := range []int{1, 2, 3} {
 				for _, window := range []int{2, 16, 65} {
 					rt := newTestRuntime(t, Config{Workers: workers, Window: window})
-					// Three looks at the window, each of which may have to wait for the time of a stall.
+					// Three looks at the window, each of which may have to wait for the time of a
+					// stall.
 					require.NoError(t, rt.Run(bg, program(3*windowLook+8)), "workers %d, window %d", workers, window)
 				}
 			}

@@ -39,7 +39,8 @@ func TestMain(m *testing.M) {
 	}
 }
 
-// program runs tasks on two ranks that exchange messages, in tasks that bind them, tasks that wait for them, and a collective.
+// program runs tasks on two ranks that exchange messages, in tasks that bind them, tasks that wait
+// for them, and a collective.
 func program(rec *trace.Recorder) error {
 	rt := task.New(task.Config{Workers: 2, Trace: rec})
 	err := comm.Run(context.Background(), comm.Config{Ranks: 2, Trace: rec}, func(c *comm.Comm) error {
@@ -99,7 +100,8 @@ func TestEnvironment(t *testing.T) {
 		cmd.Env = append(os.Environ(), append(env, asProgram+"=1")...)
 		out, err := cmd.CombinedOutput()
 		text := string(out)
-		if strings.HasPrefix(text, "weft: lint mode: ") { // the line with which programs begin there
+		if strings.HasPrefix(text, "weft: lint mode: ") {
+			// the line with which programs begin there
 			_, text, _ = strings.Cut(text, "\n")
 		}
 		return text, err

@@ -1,7 +1,8 @@
 // SPDX-FileCopyrightText: The weft authors
 // SPDX-License-Identifier: Apache-2.0
 
-// How OpenMP programs run a workload: one thread creates, inside of a parallel region, and the others help.
+// How OpenMP programs run a workload: one thread creates, inside of a parallel region, and the
+// others help.
 
 #ifndef WEFT_BENCH_OPENMP_H
 #define WEFT_BENCH_OPENMP_H

@@ -5,12 +5,13 @@
 //
 //	PROGRAM WORKLOAD SIZE THREADS [FILE]
 //
-// and each line "sample PARAMETER EXPECTED MILLISECONDS" on its standard input asks for one sample: the workload is run
-// until its timed parts add up to the given time. What the two numbers mean is up to the workload. The answer is one
-// line: nanoseconds per task, then "ok", or "wrong" and what was wrong. The process, and with it the library's threads,
-// stays between samples.
+// and each line "sample PARAMETER EXPECTED MILLISECONDS" on its standard input asks for one sample:
+// the workload is run until its timed parts add up to the given time. What the two numbers mean is
+// up to the workload. The answer is one line: nanoseconds per task, then "ok", or "wrong" and what
+// was wrong. The process, and with it the library's threads, stays between samples.
 //
-// A program defines timed, the part that its library is needed for, and calls serve with its workloads.
+// A program defines timed, the part that its library is needed for, and calls serve with its
+// workloads.
 
 #ifndef WEFT_BENCH_SERVE_H
 #define WEFT_BENCH_SERVE_H
@@ -40,7 +41,8 @@ static char wrong[200];      // empty while the answer is right
 // Tasks may call WRONG at the same time. The text may then be a mixture, but it is not empty.
 #define WRONG(...) (void)(wrong[0] ? 0 : snprintf(wrong, sizeof wrong, __VA_ARGS__))
 
-// timed runs create with the number of threads and returns the seconds from its call until all tasks are complete.
+// timed runs create with the number of threads and returns the seconds from its call until all
+// tasks are complete.
 static double timed(void (*create)(void));
 
 static double seconds(clockid_t clock)
@@ -61,8 +63,8 @@ static void *lines(size_t count)
     return p;
 }
 
-// quiet waits until the library's threads have stopped to look for work (libomp's do so for 200 ms): whoever is measured
-// next is to have the processors to itself.
+// quiet waits until the library's threads have stopped to look for work (libomp's do so for 200
+// ms): whoever is measured next is to have the processors to itself.
 static void quiet(void)
 {
     const struct timespec nap = {0, 5000000};

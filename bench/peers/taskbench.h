@@ -1,11 +1,13 @@
 // SPDX-FileCopyrightText: The weft authors
 // SPDX-License-Identifier: Apache-2.0
 
-// The graphs of bench/internal/taskbench for C and C++: memory, kernels, the body of a task and the checks, which are those in
-// Go. The graph is read from a file, so that there is one definition of the patterns. A program adds how its library
-// creates the tasks: the functions that are declared, but not defined, here.
+// The graphs of bench/internal/taskbench for C and C++: memory, kernels, the body of a task and the
+// checks, which are those in Go. The graph is read from a file, so that there is one definition of
+// the patterns. A program adds how its library creates the tasks: the functions that are declared,
+// but not defined, here.
 //
-// A sample's parameter is the number of iterations of a task's kernel; what is expected is that of all tasks together.
+// A sample's parameter is the number of iterations of a task's kernel; what is expected is that of
+// all tasks together.
 
 #ifndef WEFT_BENCH_TASKBENCH_H
 #define WEFT_BENCH_TASKBENCH_H
@@ -39,7 +41,8 @@ static row *rows; // the different ones
 static int *kind; // of each step, an index in rows
 
 static tile *tiles[2];   // step t writes tiles[t % 2]
-static char **memory[2]; // for each tile, if the kernel wants any; for each thread where they are more than the points
+// for each tile, if the kernel wants any; for each thread where they are more than the points
+static char **memory[2];
 static int memories;     // how many for each of the two
 
 static enum { EMPTY, COMPUTE, MEMORY, IMBALANCE } kernel;
@@ -250,8 +253,8 @@ static long graph_tasks(void)
     return n;
 }
 
-// The peak: as much work as that of the graph's tasks, in one part per thread. A thread takes turns with the memory of every
-// threads-th point, so that all of it is used and none by two.
+// The peak: as much work as that of the graph's tasks, in one part per thread. A thread takes turns
+// with the memory of every threads-th point, so that all of it is used and none by two.
 
 static volatile double peak_result;
 

@@ -9,7 +9,8 @@
 static void graph_create(void)
 {
     tasks_graph = std::make_unique<graph>();
-    std::vector<graph::node *> made[3], before; // the nodes of the last three steps, and what a node follows
+    // the nodes of the last three steps, and what a node follows
+    std::vector<graph::node *> made[3], before;
     for (auto &step : made)
         step.resize(width);
     for (int t = 0; t < steps; t++) {

@@ -1,8 +1,9 @@
 // SPDX-FileCopyrightText: The weft authors
 // SPDX-License-Identifier: Apache-2.0
 
-// The task workloads of bench/internal/tasks for C and C++: their objects, bodies and checks, which are those in Go. A
-// program adds how its library creates the tasks: the functions that are declared, but not defined, here.
+// The task workloads of bench/internal/tasks for C and C++: their objects, bodies and checks, which
+// are those in Go. A program adds how its library creates the tasks: the functions that are
+// declared, but not defined, here.
 
 #ifndef WEFT_BENCH_TASKS_H
 #define WEFT_BENCH_TASKS_H

@@ -1,7 +1,8 @@
 // SPDX-FileCopyrightText: The weft authors
 // SPDX-License-Identifier: Apache-2.0
 
-// The task workloads in oneTBB: a task group where tasks have no accesses, a flow graph where they have.
+// The task workloads in oneTBB: a task group where tasks have no accesses, a flow graph where they
+// have.
 
 #include "tasks.h"
 #include "tbb.h"

@@ -14,14 +14,15 @@
 #include <tbb/task_arena.h>
 #include <tbb/task_group.h>
 
-// A graph is a flow graph with a node per task. oneTBB has no accesses: whoever creates a task says which tasks it follows,
-// and a node that is connected while the graph runs could miss the message of a predecessor that is over. So the
-// graph is made first and started when it is complete.
+// A graph is a flow graph with a node per task. oneTBB has no accesses: whoever creates a task says
+// which tasks it follows, and a node that is connected while the graph runs could miss the message
+// of a predecessor that is over. So the graph is made first and started when it is complete.
 class graph {
 public:
     using node = tbb::flow::continue_node<tbb::flow::continue_msg>;
 
-    // add returns a task that runs body after the given ones. A null pointer stands for a task that does not exist.
+    // add returns a task that runs body after the given ones. A null pointer stands for a task that
+    // does not exist.
     template <typename Body, typename... Nodes>
     node *add(Body body, Nodes *...before)
     {
@@ -69,8 +70,9 @@ private:
     std::vector<node *> first_;
 };
 
-// The graph of the workload that runs. The clock runs until it is taken down: the other systems give a task's
-// memory back as it ends, and a program that makes tasks for as long as it runs could not keep them.
+// The graph of the workload that runs. The clock runs until it is taken down: the other systems
+// give a task's memory back as it ends, and a program that makes tasks for as long as it runs could
+// not keep them.
 static std::unique_ptr<graph> tasks_graph;
 
 static double timed(void (*create)(void))

@@ -14,7 +14,8 @@ import (
 	"weft/internal/launch/bind"
 )
 
-// Ranks have the processors that the launcher has given them, and are told which; the launcher keeps its own.
+// Ranks have the processors that the launcher has given them, and are told which; the launcher
+// keeps its own.
 func TestRunBinds(t *testing.T) {
 	if !bind.Supported {
 		require.Contains(t, self(t, "", "run", "-bind", "core", "true").errOut, bind.ErrUnsupported.Error())

@@ -107,7 +107,8 @@ func madeFor(info *buildinfo.BuildInfo) (lint, uses bool) {
 	return lint, uses
 }
 
-// goSubcommand returns the first word that is not a flag of the go command itself, of which there is one.
+// goSubcommand returns the first word that is not a flag of the go command itself, of which there
+// is one.
 func goSubcommand(args []string) string {
 	for i := 0; i < len(args); i++ {
 		switch a := args[i]; {
@@ -154,15 +155,17 @@ func lintEnviron(env []string, self bool) ([]string, error) {
 	return append(env, "GOFLAGS="+flags, "CGO_ENABLED=1", task.EnvLint+"=1", task.EnvDebug+"=1", race.EnvRace+"="+race.History(options)), nil
 }
 
-// The go command gives the external tests of a package the flags that are meant for the package. What is compiled without the race detector cannot
-// be judged; and what it has of generic code with atomic operations in it, such as sync.Map's, replaces in the program that of all other packages, which
-// then has a sync.Map that orders nothing. So "weft lint --self" marks the packages, and stands between the go command and its compiler.
+// The go command gives the external tests of a package the flags that are meant for the package.
+// What is compiled without the race detector cannot be judged; and what it has of generic code with
+// atomic operations in it, such as sync.Map's, replaces in the program that of all other packages,
+// which then has a sync.Map that orders nothing. So "weft lint --self" marks the packages, and
+// stands between the go command and its compiler.
 
 const (
 	compileCommand = "lint-compile" // what the go command runs in place of a tool
 
-	// compileMark is in the arguments of a package that is left out, and of its tests. The compiler does not know it, and what is
-	// compiled with it is in a cache under it.
+	// compileMark is in the arguments of a package that is left out, and of its tests. The compiler
+	// does not know it, and what is compiled with it is in a cache under it.
 	compileMark = "-weft-lint-self"
 )
 
@@ -181,7 +184,8 @@ func newLintCompile() *cobra.Command {
 	}
 }
 
-// compileArguments replaces the mark in the arguments of a compiler: the race detector leaves the package out, but not its tests.
+// compileArguments replaces the mark in the arguments of a compiler: the race detector leaves the
+// package out, but not its tests.
 func compileArguments(args []string) []string {
 	out := make([]string, 0, len(args))
 	for _, a := range args {

@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: The weft authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Command weft runs programs as several processes, shows and removes windows of network-attached memory, and tells what
-// the environment means to weft programs. "weft -h" lists the commands.
+// Command weft runs programs as several processes, shows and removes windows of network-attached
+// memory, and tells what the environment means to weft programs. "weft -h" lists the commands.
 package main
 
 import (
@@ -23,7 +23,8 @@ func main() {
 		return
 	}
 	if calledByVet(os.Args[1:]) {
-		unitchecker.Main(vet.Analyzers...) // looks at one package for the go command, and does not return
+		// looks at one package for the go command, and does not return
+		unitchecker.Main(vet.Analyzers...)
 	}
 	os.Exit(run(os.Args[1:], os.Stdout, os.Stderr))
 }

@@ -110,7 +110,8 @@ func (f *namFlags) restore(out io.Writer, which []string, as string, everyone bo
 	return errors.Join(errs...)
 }
 
-// each makes a command that does something to each of some windows, says so where it is done, and returns all errors.
+// each makes a command that does something to each of some windows, says so where it is done, and
+// returns all errors.
 func (f *namFlags) each(done string, do func(*nam.Store, string) error) func(*cobra.Command, []string) error {
 	return func(cmd *cobra.Command, names []string) error {
 		s, err := f.open()

@@ -94,7 +94,8 @@ func newRun() *cobra.Command {
 	}
 }
 
-// report says which names in the environment of the job mean nothing. The ranks, which do that too, are told.
+// report says which names in the environment of the job mean nothing. The ranks, which do that too,
+// are told.
 func report(w io.Writer, spec *job.Spec) {
 	environ := os.Environ()
 	for _, p := range spec.Parts {

@@ -170,7 +170,8 @@ func parseRun(args []string) (spec runSpec, help bool, err error) {
 	if _, set := os.LookupEnv(comm.EnvSurvive); spec.KeepGoing && !set {
 		for i := range spec.Parts {
 			p := &spec.Parts[i]
-			p.Env = append([]string{comm.EnvSurvive + "=1"}, p.Env...) // what the user gives counts more
+			// what the user gives counts more
+			p.Env = append([]string{comm.EnvSurvive + "=1"}, p.Env...)
 		}
 	}
 	return spec, false, nil

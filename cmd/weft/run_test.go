@@ -133,7 +133,8 @@ func TestRun(t *testing.T) {
 	require.Equal(t, "hello\n", string(text))
 }
 
-// The launcher says which names mean nothing, in its own environment and in what it is told to set; the ranks do not again.
+// The launcher says which names mean nothing, in its own environment and in what it is told to set;
+// the ranks do not again.
 func TestRunReportsUnknownVariables(t *testing.T) {
 	t.Setenv("WEFT_BNID", "core")
 	r := self(t, "", "run", "-n", "2", "-env", "WEFT_WROKERS=2", os.Args[0], "--role", "say", ":", "-env", "PSP_GUARD=1", os.Args[0], "--role", "say")

@@ -27,8 +27,8 @@ type jobTrace struct {
 	parts    []string // of the ranks of this launcher, by rank
 }
 
-// traceJob has all ranks of a job record themselves. What an earlier job has left under the same names goes, so that it is not taken for
-// this one's.
+// traceJob has all ranks of a job record themselves. What an earlier job has left under the same
+// names goes, so that it is not taken for this one's.
 func traceJob(spec *job.Spec, file string) (*jobTrace, error) {
 	abs, err := filepath.Abs(file) // ranks may have other working directories
 	if err != nil {
@@ -48,7 +48,8 @@ func traceJob(spec *job.Spec, file string) (*jobTrace, error) {
 	n := 0
 	for i := range spec.Parts {
 		p := &spec.Parts[i]
-		p.Env = append([]string{trace.EnvFile + "=" + recording}, p.Env...) // what the user gives a part counts more
+		// what the user gives a part counts more
+		p.Env = append([]string{trace.EnvFile + "=" + recording}, p.Env...)
 		n += p.Ranks
 	}
 	if spec.Join != "" {
@@ -68,7 +69,8 @@ func traceJob(spec *job.Spec, file string) (*jobTrace, error) {
 	return j, nil
 }
 
-// merge makes the timeline of what the ranks have recorded, also where some have not come to their end, and says what is missing.
+// merge makes the timeline of what the ranks have recorded, also where some have not come to their
+// end, and says what is missing.
 func (j *jobTrace) merge(errOut io.Writer) error {
 	if j.timeline == "" {
 		return nil

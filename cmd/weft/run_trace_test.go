@@ -130,7 +130,8 @@ func TestRunMakesOneTimeline(t *testing.T) {
 	require.NoFileExists(t, filepath.Join(dir, "only.weft"))
 }
 
-// An output never takes the place of a recording that it is made of, nor of what is no ordinary file.
+// An output never takes the place of a recording that it is made of, nor of what is no ordinary
+// file.
 func TestTraceOutput(t *testing.T) {
 	dir := t.TempDir()
 	for _, name := range []string{"a", "b"} {
@@ -170,7 +171,8 @@ func TestTraceOutput(t *testing.T) {
 	require.Regexp(t, `^weft trace: \S+a.rank0.weft and \S+b.rank1.weft were started by different launchers \(jobs weft-job-\w+ and weft-job-\w+\): if these did not make one job`, r.errOut)
 }
 
-// A rank that is killed leaves what it has, and the others all of theirs; the exit status is that of the job.
+// A rank that is killed leaves what it has, and the others all of theirs; the exit status is that
+// of the job.
 func TestRunMakesATimelineOfAFailure(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "run.json")
 	r := self(t, "", "run", "-n", "3", "-trace", file, "-grace", "1m", os.Args[0], "--role", "talk, then one is killed")

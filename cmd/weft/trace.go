@@ -169,7 +169,8 @@ func drawTimeline(out io.Writer, file string, names []string, v timeline.View) e
 	})
 }
 
-// tell says of recordings how the times of several machines were compared, which may not belong to the others, and which ranks are missing.
+// tell says of recordings how the times of several machines were compared, which may not belong to
+// the others, and which ranks are missing.
 func tell(errOut io.Writer, names []string) error {
 	set, err := replay.Open(names...)
 	if err != nil {
@@ -186,7 +187,8 @@ func tell(errOut io.Writer, names []string) error {
 	return nil
 }
 
-// recordings returns the files that arguments name: files, directories with all their recordings, and patterns that no shell has replaced.
+// recordings returns the files that arguments name: files, directories with all their recordings,
+// and patterns that no shell has replaced.
 func recordings(args []string) (names []string, err error) {
 	for _, arg := range args {
 		pattern, none := arg, fmt.Errorf("%s: no file has such a name", arg)
@@ -219,9 +221,10 @@ func escapePattern(name string) string {
 	return strings.NewReplacer(`\`, `\\`, "*", `\*`, "?", `\?`, "[", `\[`).Replace(name)
 }
 
-// writeOutput has write make a file, or standard output for "" and "-". Who looks at a file while it is made sees the one before, which an error leaves
-// as it was; that a recording is cut is not one, since what it has is written. What is no ordinary file, such as /dev/null, is written to, and stays what it
-// is. None of the files that the output is made of can be the output.
+// writeOutput has write make a file, or standard output for "" and "-". Who looks at a file while
+// it is made sees the one before, which an error leaves as it was; that a recording is cut is not
+// one, since what it has is written. What is no ordinary file, such as /dev/null, is written to,
+// and stays what it is. None of the files that the output is made of can be the output.
 func writeOutput(out io.Writer, file string, from []string, write func(io.Writer) error) error {
 	if file == "" || file == "-" {
 		return write(out)

@@ -31,7 +31,8 @@ func heatCommand(line string) (status int, stdout, stderr string) {
 	return status, out.String(), errs.String()
 }
 
-// newTestDir makes a directory of the test's own the working directory, with the default store in it.
+// newTestDir makes a directory of the test's own the working directory, with the default store in
+// it.
 func newTestDir(t *testing.T) string {
 	dir := t.TempDir()
 	t.Chdir(dir)
@@ -130,7 +131,8 @@ func smallBare() (*conf.Run, error) {
 	return cfg, nil
 }
 
-// The run without options, made small: it is checked, says what it did, and leaves a movie that shows a change.
+// The run without options, made small: it is checked, says what it did, and leaves a movie that
+// shows a change.
 func TestBareRun(t *testing.T) {
 	home, err := os.Getwd()
 	require.NoError(t, err)

@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: The weft authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Heat computes how warmth spreads over a plate, with the Gauss–Seidel method: the benchmark of the OmpSs-2 and
-// TAMPI examples, whose snapshots go into network-attached memory.
+// Heat computes how warmth spreads over a plate, with the Gauss–Seidel method: the benchmark of the
+// OmpSs-2 and TAMPI examples, whose snapshots go into network-attached memory.
 //
 //	go run ./examples/heat            a few seconds; writes heat.gif
 //	go run ./examples/heat -h         all flags

@@ -36,8 +36,8 @@ func TestMain(m *testing.M) {
 	os.Exit(watched(func() int { return leaktest.Main(m) }))
 }
 
-// A run is killed with SIGKILL in the middle. While it runs, and after its death, the second program makes a movie of
-// the complete snapshots, and those hold the bits of the sequential sweep.
+// A run is killed with SIGKILL in the middle. While it runs, and after its death, the second
+// program makes a movie of the complete snapshots, and those hold the bits of the sequential sweep.
 func TestKilledRunLeavesCompleteSnapshots(t *testing.T) {
 	for _, variant := range conf.Variants {
 		t.Run(variant, func(t *testing.T) {

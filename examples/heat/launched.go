@@ -18,8 +18,8 @@ import (
 	"weft/task"
 )
 
-// A run whose ranks are processes. Rank 0 tells what there is to tell, so that it is told once: the settings, the result,
-// and mistakes, which all ranks find alike or one of them alone.
+// A run whose ranks are processes. Rank 0 tells what there is to tell, so that it is told once: the
+// settings, the result, and mistakes, which all ranks find alike or one of them alone.
 
 // toldElsewhere is an error of which another process tells.
 type toldElsewhere struct{ err error }
@@ -27,7 +27,8 @@ type toldElsewhere struct{ err error }
 func (e *toldElsewhere) Error() string { return e.err.Error() }
 func (e *toldElsewhere) Unwrap() error { return e.err }
 
-// runLaunched is the first program as one rank of several. perr is what is wrong with its command line.
+// runLaunched is the first program as one rank of several. perr is what is wrong with its command
+// line.
 func runLaunched(ctx context.Context, rank int, cfg *conf.Run, perr error, stdout, stderr io.Writer) (err error) {
 	root := rank == 0
 	if !root {
@@ -76,8 +77,8 @@ func runLaunched(ctx context.Context, rank int, cfg *conf.Run, perr error, stdou
 	return tellOnce(rank, err)
 }
 
-// tellOnce decides which process tells of an error that ended the run: the one of the rank that has it or, if that rank is
-// lost, the first of the others; rank 0 if it is nobody's.
+// tellOnce decides which process tells of an error that ended the run: the one of the rank that has
+// it or, if that rank is lost, the first of the others; rank 0 if it is nobody's.
 func tellOnce(rank int, err error) error {
 	if err == nil {
 		return nil
@@ -111,8 +112,8 @@ const (
 	misused
 )
 
-// begin returns what is wrong with the preparations of any rank, the same on all of them; err is that the ranks cannot talk. If all
-// is well, all ranks have the name of the window.
+// begin returns what is wrong with the preparations of any rank, the same on all of them; err is
+// that the ranks cannot talk. If all is well, all ranks have the name of the window.
 func (h *heat) begin(c *comm.Comm, mine error) (refused, err error) {
 	var me card
 	var usage *conf.UsageError
@@ -179,7 +180,8 @@ func flagsOf(cfg *conf.Run) uint64 {
 	return f.Sum64()
 }
 
-// workers is the number of slots for the task runtime; 0: it decides. The ranks of a job share the machine's cores.
+// workers is the number of slots for the task runtime; 0: it decides. The ranks of a job share the
+// machine's cores.
 func workers(cfg *conf.Run) int {
 	if cfg.Workers > 0 || !cfg.Launched || os.Getenv(task.EnvWorkers) != "" || comm.Bound() {
 		return cfg.Workers // if it is bound to processors, they are its own

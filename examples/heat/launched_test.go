@@ -20,7 +20,8 @@ import (
 	"weft/nam"
 )
 
-// killEnv makes one rank of a job kill itself when the window w has six complete epochs. Its value is the rank.
+// killEnv makes one rank of a job kill itself when the window w has six complete epochs. Its value
+// is the rank.
 const killEnv = "HEAT_TEST_KILL"
 
 // dieInTheMiddle is what the rank does that killEnv names.
@@ -60,7 +61,8 @@ func launchedFor(t *testing.T, limit time.Duration, ranks int, env []string, lin
 	return status, out.String(), errs.String()
 }
 
-// Every variant, on any number of processes: checked bit by bit, all snapshots in the store, told once.
+// Every variant, on any number of processes: checked bit by bit, all snapshots in the store, told
+// once.
 func TestRanksAsProcesses(t *testing.T) {
 	for _, variant := range conf.Variants {
 		for ranks := 1; ranks <= 3; ranks++ {
@@ -151,7 +153,8 @@ func TestKilledRankLeavesCompleteSnapshots(t *testing.T) {
 				fmt.Sprintf("-variant %s -size 96 -bs 16 -timesteps %d -nam-freq %d -window w", variant, steps, freq))
 			require.Equal(t, 128+int(syscall.SIGKILL), status, stderr)
 			require.Empty(t, stdout)
-			// The launcher names one rank, with the signal. A rank that is left may say so, too, if it hears of it before the launcher's SIGTERM.
+			// The launcher names one rank, with the signal. A rank that is left may say so, too, if
+			// it hears of it before the launcher's SIGTERM.
 			require.Equal(t, 1, strings.Count(stderr, "weft run: rank "), stderr)
 			require.Equal(t, 1, strings.Count(stderr, "): killed by signal 9"), stderr)
 			// The launcher's SIGTERM may be faster than the news.

@@ -19,7 +19,8 @@ import (
 	"weft/trace"
 )
 
-// watched runs the tests of the package with a recording of all runs in this process that record nothing else: what they do must be legal.
+// watched runs the tests of the package with a recording of all runs in this process that record
+// nothing else: what they do must be legal.
 func watched(tests func() int) (status int) {
 	rec, err := witness.Start()
 	if err == nil {
@@ -34,7 +35,8 @@ func watched(tests func() int) (status int) {
 	return status
 }
 
-// requireLegal checks the traces of the processes of a run, run.rank0.weft and so on, and the timeline that they make together.
+// requireLegal checks the traces of the processes of a run, run.rank0.weft and so on, and the
+// timeline that they make together.
 func requireLegal(t *testing.T, ranks int) {
 	t.Helper()
 	var files []string

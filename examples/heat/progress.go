@@ -12,8 +12,8 @@ import (
 	"golang.org/x/term"
 )
 
-// newProgress returns a function that moves a bar on by one, and one that ends it. If no bar is wanted, or w is no
-// terminal, the first is nil and the second does nothing.
+// newProgress returns a function that moves a bar on by one, and one that ends it. If no bar is
+// wanted, or w is no terminal, the first is nil and the second does nothing.
 func newProgress(wanted bool, w io.Writer, total int, what string) (step, end func()) {
 	f, ok := w.(*os.File)
 	if !wanted || !ok || !term.IsTerminal(int(f.Fd())) {

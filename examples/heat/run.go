@@ -22,11 +22,12 @@ import (
 	"weft/task"
 )
 
-// cheapUpdates is how many cell updates the check makes with the naive kernel, which owes nothing to the others;
-// beyond them, it would take longer than the run.
+// cheapUpdates is how many cell updates the check makes with the naive kernel, which owes nothing
+// to the others; beyond them, it would take longer than the run.
 const cheapUpdates = 1 << 28
 
-// afterSolve is called on each rank between the last step and the check. Tests plant faults with it.
+// afterSolve is called on each rank between the last step and the check. Tests plant faults with
+// it.
 var afterSolve = func(*grid.Grid) {}
 
 // heat is one run: what the ranks of a process share.
@@ -53,7 +54,8 @@ func runHeat(ctx context.Context, cfg *conf.Run, stdout, stderr io.Writer) (err 
 	return h.run(ctx, stdout, stderr, h.rank)
 }
 
-// prepare gets what this process needs for the run, and finds the mistakes that it would be sad to find at its end.
+// prepare gets what this process needs for the run, and finds the mistakes that it would be sad to
+// find at its end.
 func (h *heat) prepare() (err error) {
 	cfg := h.cfg
 	if h.root {
@@ -110,7 +112,8 @@ func (h *heat) close(err *error) {
 	}
 }
 
-// run runs the ranks of this process, and tells of it. Where rank 0 is not, nobody listens to stdout and stderr.
+// run runs the ranks of this process, and tells of it. Where rank 0 is not, nobody listens to
+// stdout and stderr.
 func (h *heat) run(ctx context.Context, stdout, stderr io.Writer, body func(*comm.Comm) error) (err error) {
 	cfg := h.cfg
 	threads := 1
@@ -215,7 +218,8 @@ func (h *heat) rank(c *comm.Comm) error {
 	return h.finish(c, g)
 }
 
-// createWindow makes the window for the snapshots, if there are to be any, and puts it into the plan.
+// createWindow makes the window for the snapshots, if there are to be any, and puts it into the
+// plan.
 func (h *heat) createWindow(c *comm.Comm, p *solve.Plan) (*nam.Win, error) {
 	if h.store == nil {
 		return nil, nil
@@ -287,7 +291,8 @@ func check(cfg *conf.Run, whole *grid.Grid, got []float64) error {
 	return nil
 }
 
-// profile starts a CPU profile, and returns what ends it and reports every error up to the closing of the file.
+// profile starts a CPU profile, and returns what ends it and reports every error up to the closing
+// of the file.
 func profile(file string) (stop func() error, err error) {
 	f, err := os.Create(file)
 	if err != nil {

@@ -19,7 +19,8 @@ import (
 	"weft/internal/soak"
 )
 
-// soakEnv makes a process of heat fail if what it keeps grows with its steps. Its value is the time between two samples.
+// soakEnv makes a process of heat fail if what it keeps grows with its steps. Its value is the time
+// between two samples.
 const soakEnv = "HEAT_TEST_SOAK"
 
 // steady is command for a process that is watched, if soakEnv is set.
@@ -46,7 +47,8 @@ func alone(t *testing.T, env, line string) {
 	require.NoError(t, err, "%s", out)
 }
 
-// What heat keeps does not depend on how many steps it makes: with ranks as goroutines and as processes, in each variant.
+// What heat keeps does not depend on how many steps it makes: with ranks as goroutines and as
+// processes, in each variant.
 func TestSoakSteps(t *testing.T) {
 	every := soakEnv + "=" + (time.Duration(soak.Long(2, 50)) * time.Millisecond).String()
 	for _, variant := range conf.Variants {
@@ -62,7 +64,8 @@ func TestSoakSteps(t *testing.T) {
 		for _, fabric := range []string{"shm", "tcp"} {
 			t.Run(variant+"/"+fabric, func(t *testing.T) {
 				if soak.Long(0, 1) == 0 {
-					line = fmt.Sprintf("%s -timesteps %d", line, steps/8) // words that come later count
+					// words that come later count
+					line = fmt.Sprintf("%s -timesteps %d", line, steps/8)
 				}
 				newTestDir(t)
 				status, _, stderr := launchedFor(t, 20*time.Minute, 2, []string{"WEFT_FABRIC=" + fabric, every}, line+" -workers 1")

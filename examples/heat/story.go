@@ -10,8 +10,8 @@ import (
 	"weft/examples/heat/internal/conf"
 )
 
-// story tells what a run does beside its result line: on stdout in a run without options, whose reader wants to know,
-// and on stderr, shorter, in all others.
+// story tells what a run does beside its result line: on stdout in a run without options, whose
+// reader wants to know, and on stderr, shorter, in all others.
 type story struct {
 	cfg *conf.Run
 	w   io.Writer

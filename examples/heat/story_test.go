@@ -28,7 +28,8 @@ func smallBareRun() int {
 	return exitOK
 }
 
-// heatProcess runs the program as a process, as a user does: a run may remove the windows of processes that have ended.
+// heatProcess runs the program as a process, as a user does: a run may remove the windows of
+// processes that have ended.
 func heatProcess(t *testing.T, line string) string {
 	t.Helper()
 	cmd := exec.Command(os.Args[0])
@@ -38,7 +39,8 @@ func heatProcess(t *testing.T, line string) string {
 	return string(out)
 }
 
-// suggestions are the commands that a run without options tells its user to try next, without their remarks.
+// suggestions are the commands that a run without options tells its user to try next, without their
+// remarks.
 func suggestions(t *testing.T, out string) (lines []string) {
 	t.Helper()
 	_, rest, found := strings.Cut(out, "What to try next")
@@ -53,8 +55,8 @@ func suggestions(t *testing.T, out string) (lines []string) {
 	return lines
 }
 
-// Whoever types the suggestions of the first run, one after the other, meets no error: not with the first run's
-// suggestions, and not with those of the next.
+// Whoever types the suggestions of the first run, one after the other, meets no error: not with the
+// first run's suggestions, and not with those of the next.
 func TestSuggestionsInTheirOrder(t *testing.T) {
 	home, err := os.Getwd()
 	require.NoError(t, err)

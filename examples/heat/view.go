@@ -47,7 +47,8 @@ func view(ctx context.Context, cfg *conf.View, stdout, stderr io.Writer) error {
 	return err
 }
 
-// openStore opens the store, or says what is wrong with its directory. Who only looks does not make one.
+// openStore opens the store, or says what is wrong with its directory. Who only looks does not make
+// one.
 func openStore(dir string, mustExist bool) (*nam.Store, error) {
 	s, err := nam.Open(dir, nam.Config{MustExist: mustExist})
 	if err != nil {
@@ -86,7 +87,8 @@ func complete(list []*nam.Allocation) (names []string) {
 type movieSummary struct {
 	window           string
 	frames, of, freq int
-	unsynced         int // frames that are missing because nobody knows whether they are on the disk
+	// frames that are missing because nobody knows whether they are on the disk
+	unsynced int
 }
 
 func (m *movieSummary) String() string {
@@ -132,7 +134,8 @@ func makeMovie(ctx context.Context, store *nam.Store, cfg *conf.View, stderr io.
 	return sum, err
 }
 
-// noSuchWindow says why a window cannot be viewed, and which can. The list is that of the store in dir.
+// noSuchWindow says why a window cannot be viewed, and which can. The list is that of the store in
+// dir.
 func noSuchWindow(list []*nam.Allocation, dir, name string) error {
 	for _, a := range list {
 		if a.Name == name && a.State == "creating" {

@@ -72,7 +72,8 @@ func (w *watch) page() string {
 	return w.address
 }
 
-// oracle is what runs record with that are not to be watched; nil: they do not. Tests have all that happens in them checked.
+// oracle is what runs record with that are not to be watched; nil: they do not. Tests have all that
+// happens in them checked.
 var oracle *trace.Recorder
 
 // source is what the runtime and the ranks record with; nil if they do not.

@@ -20,9 +20,9 @@ import (
 //
 //	heat-HOST-PID-N
 //
-// with the lowest N that is free. It keeps the window until the next such run on this host, which removes those of
-// processes that have ended. So the store does not grow from run to run, running programs keep what is theirs, and
-// what the user has named is never touched.
+// with the lowest N that is free. It keeps the window until the next such run on this host, which
+// removes those of processes that have ended. So the store does not grow from run to run, running
+// programs keep what is theirs, and what the user has named is never touched.
 
 // unnamedPrefix is the common beginning of the names on this host.
 func unnamedPrefix() string {
@@ -99,7 +99,8 @@ func word(s string) string {
 	return dashes + "'" + strings.ReplaceAll(s, "'", `'\''`) + "'"
 }
 
-// removeLeftovers removes the windows of unnamed runs that have ended, and returns the names that stay.
+// removeLeftovers removes the windows of unnamed runs that have ended, and returns the names that
+// stay.
 func removeLeftovers(s *nam.Store) (map[string]bool, error) {
 	list, err := s.List()
 	if err != nil {

@@ -6,9 +6,11 @@ package addrmap
 
 import "math/bits"
 
-// A Map maps addresses that are not zero to values. It is for the books of debug mode and of lint mode, where it stands for Go's map: what that reads
-// and writes, the race detector sees wherever it is called, and the locks of lint mode are hidden from it. It is not generic,
-// since the linker takes the code of an instance from any package that has one, among them those that the race detector sees. The zero value is empty.
+// A Map maps addresses that are not zero to values. It is for the books of debug mode and of lint
+// mode, where it stands for Go's map: what that reads and writes, the race detector sees wherever
+// it is called, and the locks of lint mode are hidden from it. It is not generic, since the linker
+// takes the code of an instance from any package that has one, among them those that the race
+// detector sees. The zero value is empty.
 type Map struct {
 	tab []entry // open addressing, linear probing; a power of two long
 	n   int

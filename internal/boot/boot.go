@@ -10,8 +10,8 @@
 //	...
 //	err = job.Leave()
 //
-// What starts processes is "weft run" or, in a build with MPI, mpirun or srun. What connects them is
-// in the table providers. A process does all this once; nothing here is for several goroutines.
+// What starts processes is "weft run" or, in a build with MPI, mpirun or srun. What connects them
+// is in the table providers. A process does all this once; nothing here is for several goroutines.
 package boot
 
 import (
@@ -93,8 +93,8 @@ var startMPI = sync.OnceValues(func() (*mpi.Process, error) {
 	return mpi.Start(l)
 })
 
-// Join joins the job. Where MPI takes the process for the only one, Size is 1 and it has its ranks in
-// itself: it does not connect, and leaves when they are through.
+// Join joins the job. Where MPI takes the process for the only one, Size is 1 and it has its ranks
+// in itself: it does not connect, and leaves when they are through.
 func (p *Place) Join(ctx context.Context) (*Job, error) {
 	if p.launch != nil {
 		client, err := p.launch.Join(ctx)
@@ -128,14 +128,16 @@ func (j *Job) Leave() error {
 	if j.mpi != nil {
 		err = j.mpi.Close() // it is not among those of the run if it was not to be used
 	}
-	// If the run has failed and another rank does not come to its end, this one goes without, and the launcher ends that.
+	// If the run has failed and another rank does not come to its end, this one goes without, and
+	// the launcher ends that.
 	return errors.Join(err, j.process.Finalize())
 }
 
-// Connect makes this rank's end of what connects the ranks: of the fabrics that can, each other rank
-// by one of them. All ranks of a job that MPI has started call it, whatever is wrong at them: one that
-// just ended would leave the others to wait for it, and have to wait for them in turn, until its
-// launcher ends the job. An error is the same at all ranks then; another rank's is a *Refused.
+// Connect makes this rank's end of what connects the ranks: of the fabrics that can, each other
+// rank by one of them. All ranks of a job that MPI has started call it, whatever is wrong at them:
+// one that just ended would leave the others to wait for it, and have to wait for them in turn,
+// until its launcher ends the job. An error is the same at all ranks then; another rank's is a
+// *Refused.
 func (j *Job) Connect(ctx context.Context, own Own) (fabric.Endpoint, error) {
 	if j.process == nil {
 		if own.Problem != nil {

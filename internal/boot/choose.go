@@ -71,8 +71,8 @@ func decode(b []byte) (access, error) {
 }
 
 // choose returns the fabric that connects two ranks: the one of the highest priority, where that of
-// two different ones is the lower, and of several of these the first in the list. It does not matter
-// which of the two is a. Errors: ErrUnreachable, with the reason for each fabric.
+// two different ones is the lower, and of several of these the first in the list. It does not
+// matter which of the two is a. Errors: ErrUnreachable, with the reason for each fabric.
 func choose(list []provider, a, b side) (string, error) {
 	if b.rank < a.rank {
 		a, b = b, a

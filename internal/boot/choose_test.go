@@ -69,7 +69,8 @@ func TestChoose(t *testing.T) {
 		{map[string]access{"shm": can(1), "tcp": can(1)}, map[string]access{"shm": can(1), "tcp": can(1)}, "xy", "tcp"},
 		{map[string]access{"shm": can(1), "mpi": can(1), "tcp": can(1)}, map[string]access{"shm": can(1), "mpi": can(1), "tcp": can(1)}, "xy", "mpi"},
 		{map[string]access{"shm": can(1), "tcp": can(2)}, map[string]access{"shm": can(1), "tcp": can(2)}, "xx", "tcp"},
-		{map[string]access{"shm": can(1), "tcp": can(2)}, map[string]access{"shm": can(1), "tcp": can(1)}, "xx", "shm"}, // they differ: the lower one counts
+		// they differ: the lower one counts
+		{map[string]access{"shm": can(1), "tcp": can(2)}, map[string]access{"shm": can(1), "tcp": can(1)}, "xx", "shm"},
 		{map[string]access{"shm": can(0), "tcp": can(1)}, map[string]access{"shm": can(1), "tcp": can(1)}, "xx", "tcp"},
 		{map[string]access{"shm": {priority: 1, problem: "no memory"}, "tcp": can(1)}, map[string]access{"shm": can(1), "tcp": can(1)}, "xx", "tcp"},
 		{map[string]access{"shm": can(1), "tcp": can(0)}, map[string]access{"shm": can(1), "tcp": can(1)}, "xy",

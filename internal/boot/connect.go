@@ -144,8 +144,8 @@ func together(sides []side, group []int32, n int) bool {
 	return true
 }
 
-// names returns the name of the fabric to each rank. To itself a rank uses one of those that it uses
-// for others.
+// names returns the name of the fabric to each rank. To itself a rank uses one of those that it
+// uses for others.
 func names(self int, sides []side) ([]string, error) {
 	names := make([]string, len(sides))
 	best := len(env.FabricNames)

@@ -154,8 +154,9 @@ func (c *closing) Close() error {
 	return nil
 }
 
-// Whatever fails when fabrics are opened, met for and used, Connect returns that error, and each fabric that was opened is
-// dropped or closed once. A fabric that cannot be opened is replaced by another one.
+// Whatever fails when fabrics are opened, met for and used, Connect returns that error, and each
+// fabric that was opened is dropped or closed once. A fabric that cannot be opened is replaced by
+// another one.
 func TestConnectLosesNoErrorAndNoFabric(t *testing.T) {
 	own := providers
 	defer func() { providers = own }()
@@ -263,8 +264,8 @@ func TestConnectChecksTCP(t *testing.T) {
 	}
 }
 
-// What ranks share when MPI starts them is their node, and what in their environment means nothing: rank 0 says
-// that, with where it is.
+// What ranks share when MPI starts them is their node, and what in their environment means nothing:
+// rank 0 says that, with where it is.
 func TestWarnOthers(t *testing.T) {
 	for _, rank := range []int{0, 1} {
 		var out bytes.Buffer

@@ -116,8 +116,8 @@ func openMPI(j *Job) (opened, error) {
 	return opened{}, mpi.ErrAbsent
 }
 
-// tcpSettings are what the environment says of TCP, but for the networks, of which a machine needs to
-// have those that it uses.
+// tcpSettings are what the environment says of TCP, but for the networks, of which a machine needs
+// to have those that it uses.
 func tcpSettings() (cfg tcp.Config, err error) {
 	var problems [3]error
 	cfg.Retry, problems[0] = env.Retry.Value()
@@ -178,8 +178,8 @@ func ownProcessors() []byte {
 	return []byte(s.String())
 }
 
-// nodeProcessors returns how many processors the ranks of a rank's node may use together; 0 if one of
-// them does not say.
+// nodeProcessors returns how many processors the ranks of a rank's node may use together; 0 if one
+// of them does not say.
 func nodeProcessors(peers []launch.Peer, rank int) int {
 	all := map[int]bool{}
 	for i := range peers {

@@ -42,8 +42,8 @@ type Job struct {
 	meet func(ctx context.Context, said map[string][]byte) ([]launch.Peer, error)
 }
 
-// Near says how many ranks share how many processors of this rank's node: those of all of them, since one that is bound has
-// a part only. Zero: that is not known.
+// Near says how many ranks share how many processors of this rank's node: those of all of them,
+// since one that is bound has a part only. Zero: that is not known.
 type Near struct{ Ranks, Processors int }
 
 // provider is a row of the table of fabrics between processes: one of env.FabricNames.
@@ -51,10 +51,11 @@ type provider struct {
 	name, connects string
 	priority       env.Setting[int]
 	nodeOnly       bool // it does not leave a node
-	// open makes what others have to know of: before the ranks meet. An error is why this rank cannot
-	// use the fabric; others do then, and the rank fails only if it needs it.
+	// open makes what others have to know of: before the ranks meet. An error is why this rank
+	// cannot use the fabric; others do then, and the rank fails only if it needs it.
 	open func(j *Job) (opened, error)
-	// trial opens an endpoint that nobody uses, to see whether that is possible here, and for its Caps.
+	// trial opens an endpoint that nobody uses, to see whether that is possible here, and for its
+	// Caps.
 	trial func() (fabric.Endpoint, error)
 	// carrier is the library that carries it, name and version; nil: it is ours.
 	carrier func() string
@@ -63,8 +64,8 @@ type provider struct {
 // opened is a fabric between open and use.
 type opened struct {
 	addr []byte // where others find this rank
-	// use returns the endpoint for the ranks mine, this one among them or not. peers is what all have
-	// said.
+	// use returns the endpoint for the ranks mine, this one among them or not. peers is what all
+	// have said.
 	use func(peers []launch.Peer, mine []int) (fabric.Endpoint, error)
 	// drop is called instead of use, if no rank is reached by this fabric.
 	drop func() error
@@ -81,7 +82,8 @@ type side struct {
 type Own struct {
 	// Problem is what is wrong at this rank, nil if nothing is. All ranks fail then.
 	Problem error
-	// Settings have to be the same at all ranks; Differ is the error if those of another rank are not.
+	// Settings have to be the same at all ranks; Differ is the error if those of another rank are
+	// not.
 	Settings []byte
 	Differ   func(rank int, theirs []byte) error
 	// Logger gets what is said once for a job; nil: the standard error does.

@@ -14,7 +14,8 @@ import (
 	"weft/internal/fabric/mpi"
 )
 
-// Where MPI cannot give others what a rank says, that is the error, unless the rank has one of its own.
+// Where MPI cannot give others what a rank says, that is the error, unless the rank has one of its
+// own.
 func TestExchangeThatMPIRefuses(t *testing.T) {
 	p := &mpi.Process{Rank: 1, Size: 2}
 	_, err := share(p, []byte("x"), nil)

@@ -8,8 +8,9 @@ import (
 	"unsafe"
 )
 
-// An Access says how a task uses an object, a range of memory, or a reduction: package deps has what users see of it. It is a
-// small value; a node keeps what it needs of it, and the object alive while its task may use it.
+// An Access says how a task uses an object, a range of memory, or a reduction: package deps has
+// what users see of it. It is a small value; a node keeps what it needs of it, and the object alive
+// while its task may use it.
 type Access struct {
 	ptr object // of ModeReduce the *Reduced
 	how
@@ -24,14 +25,15 @@ type object *byte
 
 func addr(o object) uintptr { return uintptr(unsafe.Pointer(o)) }
 
-// how is the kind of an access. It is a struct of its own because the compiler keeps structs of more than four
-// fields in memory, which is felt where tasks are registered.
+// how is the kind of an access. It is a struct of its own because the compiler keeps structs of
+// more than four fields in memory, which is felt where tasks are registered.
 type how struct {
 	mode Mode
 	weak bool
 }
 
-// Object returns an access to the object at p. It panics if p is nil or points to a zero-size object.
+// Object returns an access to the object at p. It panics if p is nil or points to a zero-size
+// object.
 func Object[T any](p *T, m Mode) Access {
 	if p == nil || unsafe.Sizeof(*p) == 0 {
 		panic(nameless[T]{p})
@@ -68,8 +70,9 @@ func written(m Mode, o object, weak bool) string {
 	return s
 }
 
-// nameless is what a constructor panics with if p names no object. Its text is made when somebody asks for it, so that the
-// constructors, which are called for every access of every task, are small enough to be inlined.
+// nameless is what a constructor panics with if p names no object. Its text is made when somebody
+// asks for it, so that the constructors, which are called for every access of every task, are small
+// enough to be inlined.
 type nameless[T any] struct{ p *T }
 
 func (e nameless[T]) Error() string {
@@ -82,15 +85,16 @@ func (e nameless[T]) Error() string {
 // heldMode is the bit of Access.mode that Held sets.
 const heldMode Mode = 1 << 7
 
-// Held returns the access for a task under a holder of the object that the engine cannot see from the parent's accesses:
-// Commutative is InOut then. It is for runtimes that order some tasks themselves, as by a Cycle.
+// Held returns the access for a task under a holder of the object that the engine cannot see from
+// the parent's accesses: Commutative is InOut then. It is for runtimes that order some tasks
+// themselves, as by a Cycle.
 func (a Access) Held() Access {
 	a.mode |= heldMode
 	return a
 }
 
-// Meets reports whether the two accesses are to one object, or to ranges, or a range and an object, that overlap. An empty
-// range meets nothing.
+// Meets reports whether the two accesses are to one object, or to ranges, or a range and an object,
+// that overlap. An empty range meets nothing.
 func (a Access) Meets(b Access) bool {
 	if !a.isRange() && !b.isRange() {
 		return a.object() == b.object()
@@ -111,12 +115,13 @@ type Mode uint8
 
 // The modes of OmpSs-2's discrete dependencies that weft has.
 const (
-	ModeIn          Mode = iota // read
-	ModeOut                     // overwrite; orders as ModeInOut
-	ModeInOut                   // read and write
-	ModeConcurrent              // update together with the neighbours of the same mode
-	ModeReduce                  // contribute to a private copy, which is combined later
-	ModeCommutative             // read and write, in any order with the neighbours of the same mode, one at a time
+	ModeIn         Mode = iota // read
+	ModeOut                    // overwrite; orders as ModeInOut
+	ModeInOut                  // read and write
+	ModeConcurrent             // update together with the neighbours of the same mode
+	ModeReduce                 // contribute to a private copy, which is combined later
+	// read and write, in any order with the neighbours of the same mode, one at a time
+	ModeCommutative
 )
 
 var modeNames = [...]string{"In", "Out", "InOut", "Concurrent", "Reduce", "Commutative"}
@@ -147,9 +152,10 @@ func (m Mode) order() Mode {
 	return m
 }
 
-// Memory returns the addresses of the bytes that the access covers, from lo up to hi, and whether it was made by [Slice]: an object
-// is known by lo alone to other objects. Nothing is covered by an empty slice and by the zero Access. It is for tools that keep
-// books on accesses; the addresses do not keep the memory alive.
+// Memory returns the addresses of the bytes that the access covers, from lo up to hi, and whether
+// it was made by [Slice]: an object is known by lo alone to other objects. Nothing is covered by an
+// empty slice and by the zero Access. It is for tools that keep books on accesses; the addresses do
+// not keep the memory alive.
 func (a Access) Memory() (lo, hi uintptr, slice bool) {
 	if a.ptr != nil && a.size() > 0 {
 		lo, hi = a.extent()
@@ -157,8 +163,8 @@ func (a Access) Memory() (lo, hi uintptr, slice bool) {
 	return lo, hi, a.isRange()
 }
 
-// Both returns the mode of one task that accesses one object in mode m and in mode x: the same if they are one, else
-// InOut, as which Out counts too.
+// Both returns the mode of one task that accesses one object in mode m and in mode x: the same if
+// they are one, else InOut, as which Out counts too.
 func (m Mode) Both(x Mode) Mode { return combine(m.order(), x.order()) }
 
 // object returns the address that names the object of a.
@@ -206,7 +212,8 @@ func badElement(typ string) {
 	panic("deps: access to a slice of zero-size elements (" + typ + "): it has no memory that a task could use")
 }
 
-// isSlice is the bit of Access.sizeHi that tells a range from an object. Sizes have less than 47 bits.
+// isSlice is the bit of Access.sizeHi that tells a range from an object. Sizes have less than 47
+// bits.
 const isSlice = 1 << 15
 
 // Access returns an access to the range.

@@ -13,8 +13,9 @@ type ranges struct {
 	keep object // keeps what own names alive until the parent's body ends
 	more []object
 
-	// last is the last record of each byte that the children have named; own where no child has yet; gone where
-	// the parent has given the byte up. A byte that is not there is free: whoever names it needs not wait.
+	// last is the last record of each byte that the children have named; own where no child has
+	// yet; gone where the parent has given the byte up. A byte that is not there is free: whoever
+	// names it needs not wait.
 	last  *spans[*record] // nil until the first child or Release
 	cover []extent        // what own covers; set with last
 
@@ -25,20 +26,23 @@ type ranges struct {
 	given *spans[none] // bytes that no child may name any more; nil if none
 	held  *spans[none] // bytes that the parent, or a task above it, holds; nil if none
 
-	heldKeys []object // the objects of these; constant once the parent's body runs, and before the first range
+	// the objects of these; constant once the parent's body runs, and before the first range
+	heldKeys []object
 
-	// shared are the objects that tasks above have declared weak Commutative in a domain of objects: their cousins there take the object, so whoever
-	// takes a part of it here takes the object too. Constant as heldKeys.
+	// shared are the objects that tasks above have declared weak Commutative in a domain of
+	// objects: their cousins there take the object, so whoever takes a part of it here takes the
+	// object too. Constant as heldKeys.
 	shared []sharedObject
 }
 
-// A domain whose children have named objects only, and now name a range, has chains of objects.
-// A gate continues them: for the ranges it is a record like any other, the last one of all bytes that
-// the chains cover. It is transparent: weak, given up, and of a group, so that what comes
-// in goes out.
+// A domain whose children have named objects only, and now name a range, has chains of objects. A
+// gate continues them: for the ranges it is a record like any other, the last one of all bytes that
+// the chains cover. It is transparent: weak, given up, and of a group, so that what comes in goes
+// out.
 //
 // What comes in is brought by bridges, one for each chain: a bridge is an access at the end of the
-// chain of objects. Bytes that several chains cover have a token when all of these chains have brought it.
+// chain of objects. Bytes that several chains cover have a token when all of these chains have
+// brought it.
 type gate struct {
 	record
 	feeds spans[feed] // the bytes; guarded by mu of the record
@@ -47,8 +51,8 @@ type gate struct {
 // feed is how many bridges have not brought a token yet.
 type feed struct{ r, w, g int32 }
 
-// bridge ends a chain of objects in a gate. For the chain it is a weak access which has the gate as its
-// child: it takes what comes to its in-port, and never gives anything up.
+// bridge ends a chain of objects in a gate. For the chain it is a weak access which has the gate as
+// its child: it takes what comes to its in-port, and never gives anything up.
 type bridge struct {
 	group  // of one access
 	gate   *gate
@@ -100,9 +104,9 @@ func count(n *int32, is uint32) uint32 {
 	return 0
 }
 
-// A sink is the successor of the last children's records on the bytes of the objects that the parent has
-// declared, where the parent's own domain is one of objects. It gathers the tokens of all bytes of an
-// object for the parent's access.
+// A sink is the successor of the last children's records on the bytes of the objects that the
+// parent has declared, where the parent's own domain is one of objects. It gathers the tokens of
+// all bytes of an object for the parent's access.
 type sink struct {
 	record
 	tops spans[[]*top] // by byte; constant once the sink is made

@@ -8,8 +8,9 @@ import (
 	"slices"
 )
 
-// Holds reports whether n's task, or one above it, holds the object of a for its Commutative accesses, so that n's
-// descendants have it. It is for the time in which n's body runs, or its accesses are kept.
+// Holds reports whether n's task, or one above it, holds the object of a for its Commutative
+// accesses, so that n's descendants have it. It is for the time in which n's body runs, or its
+// accesses are kept.
 func (n *Node) Holds(a Access) bool {
 	if r := rangesOf(n); r != nil && r.own.owner == n {
 		return r.own.holds(a.extent())
@@ -50,21 +51,24 @@ func (n *Node) commute() {
 	}
 }
 
-// Exclusive reports whether n, which may start as far as the order of accesses goes, must have Acquire called first:
-// it has Commutative accesses. Only who got n from Register or NextReady may ask.
+// Exclusive reports whether n, which may start as far as the order of accesses goes, must have
+// Acquire called first: it has Commutative accesses. Only who got n from Register or NextReady may
+// ask.
 func (n *Node) Exclusive() bool { return n.rested == exclWants }
 
-// Commutes reports whether n has Commutative accesses for which it must have, or has, its objects: whether or not Acquire
-// is still to be called. As Exclusive, it is for who has n in hand before it starts.
+// Commutes reports whether n has Commutative accesses for which it must have, or has, its objects:
+// whether or not Acquire is still to be called. As Exclusive, it is for who has n in hand before it
+// starts.
 func (n *Node) Commutes() bool { return n.rested != 0 }
 
-// Acquire takes the objects of all of n's strong Commutative accesses together and reports whether it could. If not, n
-// waits, and comes out of the NextReady of whoever gives back the last of the objects; it has them then, and
-// Exclusive is false. Until Acquire returns true, or n comes out again, n is not the caller's any more.
+// Acquire takes the objects of all of n's strong Commutative accesses together and reports whether
+// it could. If not, n waits, and comes out of the NextReady of whoever gives back the last of the
+// objects; it has them then, and Exclusive is false. Until Acquire returns true, or n comes out
+// again, n is not the caller's any more.
 //
-// It is called once, by who got n from Register or NextReady, when Exclusive is true, and then or later,
-// but before the task starts. Objects are given back by Release and Finish, when the children that use them
-// are over as well.
+// It is called once, by who got n from Register or NextReady, when Exclusive is true, and then or
+// later, but before the task starts. Objects are given back by Release and Finish, when the
+// children that use them are over as well.
 func (n *Node) Acquire(f *Flow) bool {
 	if n.rested != exclWants {
 		panic(fmt.Sprintf("deps: Acquire of a node that is not to acquire anything (state %d)", n.rested))
@@ -102,8 +106,9 @@ func (f *Flow) giveBack() {
 	}
 }
 
-// In a domain of ranges a task takes the bytes for which it has a Commutative access, and beside them objects, by their addresses, as in a domain of
-// objects: those that its Commutative accesses name so, and those that a task above it has declared so. Tasks of domains of objects take these.
+// In a domain of ranges a task takes the bytes for which it has a Commutative access, and beside
+// them objects, by their addresses, as in a domain of objects: those that its Commutative accesses
+// name so, and those that a task above it has declared so. Tasks of domains of objects take these.
 
 // hold is an object that a task takes.
 type hold struct {
@@ -112,9 +117,10 @@ type hold struct {
 	left   uintptr // bytes that are Commutative and not over; guarded by mu of the record
 }
 
-// commute does for the record of a task that declares list what Node.commute and the links do in a domain of objects: if the task
-// takes something, all it declares is strong, and under a holder Commutative is InOut. It returns what the node
-// needs: exclWants or zero. Precondition: nobody else can reach r.
+// commute does for the record of a task that declares list what Node.commute and the links do in a
+// domain of objects: if the task takes something, all it declares is strong, and under a holder
+// Commutative is InOut. It returns what the node needs: exclWants or zero. Precondition: nobody
+// else can reach r.
 func (r *record) commute(list []Access, d *ranges) int8 {
 	m := &r.frags
 	holder := false
@@ -172,8 +178,8 @@ func (r *record) under(lo, hi uintptr) {
 	}
 }
 
-// take adds the object at key, of which r's task uses [lo, hi), to what that takes, unless all these bytes are otherwise used or held, or a
-// task above has the object.
+// take adds the object at key, of which r's task uses [lo, hi), to what that takes, unless all
+// these bytes are otherwise used or held, or a task above has the object.
 func (r *record) take(key object, lo, hi uintptr, d *ranges) {
 	if slices.Contains(d.heldKeys, key) {
 		return

@@ -53,7 +53,8 @@ func (w *commutativeRanges) end(list ...*chain.Node) {
 	}
 }
 
-// Commutative ranges exclude where they overlap, in any order, and form a group with what comes before and after.
+// Commutative ranges exclude where they overlap, in any order, and form a group with what comes
+// before and after.
 func TestCommutativeRanges(t *testing.T) {
 	w := newCommutativeRanges(t)
 	var x [10]int64
@@ -79,7 +80,8 @@ func TestCommutativeRanges(t *testing.T) {
 	require.Zero(t, chain.Claims())
 }
 
-// A task takes its objects and ranges, also of several kinds, in one step, whatever domains others are in; its children have them.
+// A task takes its objects and ranges, also of several kinds, in one step, whatever domains others
+// are in; its children have them.
 func TestCommutativeRangesTogether(t *testing.T) {
 	w := newCommutativeRanges(t)
 	var x, y [8]byte
@@ -87,8 +89,10 @@ func TestCommutativeRangesTogether(t *testing.T) {
 	part := func(lo, hi int) chain.Access { return chain.Slice(x[lo:hi]).Commutative() }
 	a := w.spawn(&w.root, "a", true, part(0, 3), chain.Commutative(&z))
 	b := w.spawn(&w.root, "b", false, part(2, 5), chain.Slice(y[:2]).Commutative())
-	c := w.spawn(&w.root, "c", true, chain.Slice(y[1:]).Commutative(), part(6, 8)) // b waits for a and has nothing yet
-	var other commuter                                                             // of another domain, which has no ranges
+	// b waits for a and has nothing yet
+	c := w.spawn(&w.root, "c", true, chain.Slice(y[1:]).Commutative(), part(6, 8))
+	// of another domain, which has no ranges
+	var other commuter
 	require.False(t, other.start(&w.f, chain.Commutative(&z)))
 	w.name[&other.node] = "other"
 
@@ -109,7 +113,8 @@ func TestCommutativeRangesTogether(t *testing.T) {
 	require.Zero(t, chain.Claims())
 }
 
-// What has declared a range weak Commutative takes nothing; its children exclude each other and their cousins byte by byte.
+// What has declared a range weak Commutative takes nothing; its children exclude each other and
+// their cousins byte by byte.
 func TestCommutativeRangesWeak(t *testing.T) {
 	w := newCommutativeRanges(t)
 	var x [8]byte
@@ -138,8 +143,8 @@ func TestCommutativeRangesWeak(t *testing.T) {
 	require.Zero(t, chain.Claims())
 }
 
-// Below a task that has declared the object, by an object, its parts and the object exclude each other, and those of its cousins that
-// are in a domain of objects.
+// Below a task that has declared the object, by an object, its parts and the object exclude each
+// other, and those of its cousins that are in a domain of objects.
 func TestCommutativeRangesOfAnObject(t *testing.T) {
 	w := newCommutativeRanges(t)
 	var x [8]byte
@@ -154,7 +159,8 @@ func TestCommutativeRangesOfAnObject(t *testing.T) {
 	w.started("c")
 	w.end(c)
 
-	// Several parts of one object, in any order, are one hold on it, which ends with the last of them.
+	// Several parts of one object, in any order, are one hold on it, which ends with the last of
+	// them.
 	part := func(lo, hi int) chain.Access { return chain.Slice(x[lo:hi]).Commutative() }
 	for _, parts := range [][]chain.Access{{part(0, 2), part(4, 6)}, {part(4, 6), part(0, 2)}, {part(4, 6), part(0, 2), part(2, 3)}} {
 		d := w.spawn(p, "d", true, parts...)
@@ -208,7 +214,8 @@ func TestCommutativeRangesAreFair(t *testing.T) {
 	require.Zero(t, chain.Claims())
 }
 
-// A task that takes an object has no weak accesses in a domain of ranges either, and Release knows what was said.
+// A task that takes an object has no weak accesses in a domain of ranges either, and Release knows
+// what was said.
 func TestCommutativeRangesStrong(t *testing.T) {
 	var f chain.Flow
 	var root, w, n chain.Node

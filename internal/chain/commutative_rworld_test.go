@@ -5,8 +5,9 @@ package chain_test
 
 import "weft/internal/chain"
 
-// Exclusion in the model of ranges: each byte is an object (commutative_world_test.go). What is kept for whom is asked of the
-// engine, since it counts how often a task is passed by pieces, and not by bytes.
+// Exclusion in the model of ranges: each byte is an object (commutative_world_test.go). What is
+// kept for whom is asked of the engine, since it counts how often a task is passed by pieces, and
+// not by bytes.
 
 func (t *rtask) exclusive() (list []*use) {
 	for _, u := range t.m.uses {
@@ -38,7 +39,8 @@ func (w *rworld) reserve() {
 	}
 }
 
-// inTheWay calls f with the tasks, other than t, that hold a byte that t takes, or have waited longer for one.
+// inTheWay calls f with the tasks, other than t, that hold a byte that t takes, or have waited
+// longer for one.
 func (w *rworld) inTheWay(t *rtask, f func(o *rtask, holds bool)) {
 	for _, u := range t.exclusive() {
 		for _, o := range w.tasks {
@@ -63,8 +65,9 @@ func (w *rworld) excluded(t *rtask) (found bool) {
 	return found && t.queued != 0
 }
 
-// sharesName reports whether t and o have named one variable Commutative of which they take different bytes: such tasks exclude each other
-// by its address. How that ends is not modelled: it is where a task uses some bytes of it otherwise.
+// sharesName reports whether t and o have named one variable Commutative of which they take
+// different bytes: such tasks exclude each other by its address. How that ends is not modelled: it
+// is where a task uses some bytes of it otherwise.
 func (t *rtask) sharesName(o *rtask) bool {
 	for _, d := range t.named {
 		for _, e := range o.named {

@@ -25,7 +25,8 @@ func (c *commuter) start(f *chain.Flow, accs ...chain.Access) bool {
 	return c.root.Register(&c.node, accs, f) && (!c.node.Exclusive() || c.node.Acquire(f))
 }
 
-// Nodes of different domains exclude each other; each gets its objects once; when all are over nothing is left.
+// Nodes of different domains exclude each other; each gets its objects once; when all are over
+// nothing is left.
 func TestExclusionAcrossDomains(t *testing.T) {
 	var f chain.Flow
 	objs := make([]int, 4000) // the tables grow
@@ -80,8 +81,8 @@ func TestExclusionWide(t *testing.T) {
 	require.Zero(t, chain.Claims())
 }
 
-// A node that needs many objects gets them beside an endless stream of nodes that need one each: it is overtaken only
-// so often.
+// A node that needs many objects gets them beside an endless stream of nodes that need one each: it
+// is overtaken only so often.
 func TestExclusionNobodyStarves(t *testing.T) {
 	var f chain.Flow
 	var objs [8]int

@@ -6,8 +6,8 @@ package chain_test
 import "weft/internal/chain"
 
 // Exclusion in the model: whoever holds an object is seen by a walk of all tasks. Which of several
-// waiters comes first is left to the engine, within three rules: no two hold an object at a time; who waits has a
-// reason; and nobody takes what is kept for an older one.
+// waiters comes first is left to the engine, within three rules: no two hold an object at a time;
+// who waits has a reason; and nobody takes what is kept for an older one.
 
 // exclusive returns what t must hold to run.
 func (t *mtask) exclusive() (list []*use) {
@@ -87,8 +87,8 @@ func (w *world) checkExclusion(t *wtask) {
 	}
 }
 
-// commute reports whether the order of the two tasks with respect to the object is free: where their
-// ancestors part, both are Commutative.
+// commute reports whether the order of the two tasks with respect to the object is free: where
+// their ancestors part, both are Commutative.
 func (w *world) commute(a, b *wtask, obj int) bool {
 	for len(a.path) > len(b.path) {
 		a = a.parent

@@ -9,9 +9,9 @@ import (
 	"weft/internal/xatomic"
 )
 
-// A Group is the participants of one reduction between two other accesses to its object: what they have in common is
-// a set of private copies. Each participant takes one and gives it back; README.md, "Private copies", says why
-// there are never more than participants at one time.
+// A Group is the participants of one reduction between two other accesses to its object: what they
+// have in common is a set of private copies. Each participant takes one and gives it back;
+// README.md, "Private copies", says why there are never more than participants at one time.
 //
 // Take and Give may be called by any goroutine; Combine and Close when every participant is over.
 type Group struct {
@@ -34,8 +34,8 @@ type Copy struct {
 // Value returns what Ops.Fresh has made for c.
 func (c *Copy) Value() any { return c.v }
 
-// cacheLine is what copies are kept apart by, so that two participants do not write the same line (some
-// processors fetch two at a time).
+// cacheLine is what copies are kept apart by, so that two participants do not write the same line
+// (some processors fetch two at a time).
 const cacheLine = 128
 
 // Apart returns a slice of n elements in cache lines of its own.
@@ -44,10 +44,11 @@ func Apart[T any](n int) []T {
 	return make([]T, gap+n+gap)[gap : gap+n : gap+n]
 }
 
-// shard is a stack of copies that are free. There are several so that participants on many processors do not
-// meet at one lock.
+// shard is a stack of copies that are free. There are several so that participants on many
+// processors do not meet at one lock.
 type shard struct {
-	// word is how many copies the shard has, and above that how many were given to it, ever. It is written under mu.
+	// word is how many copies the shard has, and above that how many were given to it, ever. It is
+	// written under mu.
 	word xatomic.Uint64
 	mu   xatomic.Mutex
 	top  *Copy // +checklocks:mu
@@ -81,8 +82,9 @@ func (r *Reduced) Open(workers int) *Group {
 // Reduced returns the reduction.
 func (g *Group) Reduced() *Reduced { return g.r }
 
-// Take returns a copy for the caller alone, from the shard of at if it can: one that has contributions already, else a new one. It
-// calls the operator's Init, which may panic; the copy is lost then. Before that it calls got, if that is not nil.
+// Take returns a copy for the caller alone, from the shard of at if it can: one that has
+// contributions already, else a new one. It calls the operator's Init, which may panic; the copy is
+// lost then. Before that it calls got, if that is not nil.
 func (g *Group) Take(at int, got func(*Copy)) *Copy {
 	c := g.free(at)
 	if c == nil {
@@ -98,8 +100,8 @@ func (g *Group) Take(at int, got func(*Copy)) *Copy {
 	return c
 }
 
-// free takes a copy that was given back; nil if there was none at one moment of the call. The numbers are the
-// steps of README.md.
+// free takes a copy that was given back; nil if there was none at one moment of the call. The
+// numbers are the steps of README.md.
 func (g *Group) free(at int) *Copy {
 	var seen [maxShards]uint64
 	for {
@@ -162,8 +164,8 @@ func (g *Group) Used() (n int) {
 	return n
 }
 
-// Combine merges all copies into the elements lo to hi of the object. Calls for different elements may
-// run at the same time.
+// Combine merges all copies into the elements lo to hi of the object. Calls for different elements
+// may run at the same time.
 func (g *Group) Combine(lo, hi int) {
 	for i := range g.shards {
 		s := &g.shards[i]

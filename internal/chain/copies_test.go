@@ -64,8 +64,8 @@ func TestCopiesAreUsedAgain(t *testing.T) {
 	require.EqualValues(t, 11, x)
 }
 
-// Participants on several goroutines, which keep one or several copies: each is for one at a time, nothing is lost, and there
-// are no more copies than participants at one time.
+// Participants on several goroutines, which keep one or several copies: each is for one at a time,
+// nothing is lost, and there are no more copies than participants at one time.
 func TestCopiesHammer(t *testing.T) {
 	rounds := 100
 	if testing.Short() {

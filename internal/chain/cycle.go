@@ -32,8 +32,9 @@ type Edge struct {
 	lo, hi int32 // in Cycle.sets
 }
 
-// NewCycle returns the order of tasks with the given accesses: those of task i are list[ends[i-1]:ends[i]].
-// With apart, whoever calls keeps the rounds apart, and there are no edges from one to the next.
+// NewCycle returns the order of tasks with the given accesses: those of task i are
+// list[ends[i-1]:ends[i]]. With apart, whoever calls keeps the rounds apart, and there are no edges
+// from one to the next.
 //
 // A weak access orders as a strong one does.
 func NewCycle(list []Access, ends []int32, apart bool) *Cycle {
@@ -77,9 +78,9 @@ func (c *Cycle) Edges(node int) []Edge { return c.edges[c.out[node]:c.out[node+1
 // Len returns the number of edges.
 func (c *Cycle) Len() int { return len(c.edges) }
 
-// Objects returns which of its node's accesses the edge stands for, by the numbers of Find, in ascending
-// order. If the node gives them all up early, the edge may be followed then. An edge
-// with none is for the end of the node.
+// Objects returns which of its node's accesses the edge stands for, by the numbers of Find, in
+// ascending order. If the node gives them all up early, the edge may be followed then. An edge with
+// none is for the end of the node.
 func (c *Cycle) Objects(e Edge) []int32 { return c.sets[e.lo:e.hi] }
 
 // Accesses returns the combined accesses of a task.
@@ -92,7 +93,8 @@ func joinAt(k, l int) bool { return k > 1 && l > 1 && k*l > 4*(k+l) }
 // reduceMax is the largest number of edges of a node among which redundant ones are looked for.
 const reduceMax = 32
 
-// builder makes a Cycle. Its memory is used again: a loop that is recorded often should cost the collector no more than its graph.
+// builder makes a Cycle. Its memory is used again: a loop that is recorded often should cost the
+// collector no more than its graph.
 type builder struct {
 	c     *Cycle
 	apart bool
@@ -232,8 +234,8 @@ func (b *builder) find(key object) *named {
 	return &b.tab[i&mask]
 }
 
-// chains makes the raw edges of each object's chain: from each segment to the one after it, and from the last
-// to the first one of the next round.
+// chains makes the raw edges of each object's chain: from each segment to the one after it, and
+// from the last to the first one of the next round.
 func (b *builder) chains() {
 	b.from, b.keys = b.from[:0], b.keys[:0]
 	for o := range len(b.chain) - 1 {
@@ -285,8 +287,8 @@ func (s segment) later() segment {
 	return s
 }
 
-// connect makes edges from all of x to all of y. Only the last of x and the first of y may differ in
-// round from the rest, as at a seam, so that a joint can be in a round between.
+// connect makes edges from all of x to all of y. Only the last of x and the first of y may differ
+// in round from the rest, as at a seam, so that a joint can be in a round between.
 func (b *builder) connect(x, y []segment) {
 	k, l := 0, 0
 	for _, s := range x {
@@ -337,8 +339,8 @@ func (b *builder) raw(from, to int32, next bool, use uint64) {
 	b.keys = append(b.keys, k)
 }
 
-// collect makes edges of the raw ones: those of one origin together, in the order of their targets, those of
-// one origin, target and distance as one.
+// collect makes edges of the raw ones: those of one origin together, in the order of their targets,
+// those of one origin, target and distance as one.
 func (b *builder) collect() {
 	c := b.c
 	b.begin = zeroed(b.begin, b.nodes+1)
@@ -391,8 +393,8 @@ func sortKeys(k []uint64) {
 }
 
 // reduce drops the edges that two others imply: u → w and w → v for u → v, in as many rounds or
-// fewer, if u → w waits for all that u → v waits for. Then nothing changes if u gives
-// some of its objects up early, since w, and v behind it, starts no earlier than u → w allows. With w = v: the
+// fewer, if u → w waits for all that u → v waits for. Then nothing changes if u gives some of its
+// objects up early, since w, and v behind it, starts no earlier than u → w allows. With w = v: the
 // same edge within the round, since v follows itself.
 func (b *builder) reduce() {
 	c := b.c
@@ -428,7 +430,8 @@ func (b *builder) reduce() {
 	c.edges = kept
 }
 
-// implied reports whether e, the edge at i of the node with the edges lo to hi, follows from others.
+// implied reports whether e, the edge at i of the node with the edges lo to hi, follows from
+// others.
 func (b *builder) implied(e Edge, i, lo, hi int32, gone []bool) bool {
 	c := b.c
 	for j := lo; j < hi; j++ {
@@ -443,8 +446,8 @@ func (b *builder) implied(e Edge, i, lo, hi int32, gone []bool) bool {
 	return false
 }
 
-// leads reports whether there is an edge from node w to v that stays in the round or, with next, leads to
-// the next one at most.
+// leads reports whether there is an edge from node w to v that stays in the round or, with next,
+// leads to the next one at most.
 func (b *builder) leads(w, v int32, next bool, gone []bool) bool {
 	c := b.c
 	lo, hi := c.out[w], c.out[w+1]
@@ -487,11 +490,13 @@ func sortUses(uses []Access, objects []int32) {
 	}
 }
 
-// The uses of a task are in the order of its list, in the first numbers of cycles, while they are few. More than
-// scanMax are in the order of their addresses, and pieces of memory always are, so that one is found in logarithmic time.
+// The uses of a task are in the order of its list, in the first numbers of cycles, while they are
+// few. More than scanMax are in the order of their addresses, and pieces of memory always are, so
+// that one is found in logarithmic time.
 
-// Find returns the numbers, from lo to hi (without hi), of the accesses of a task that x is made of, which must be declared in just
-// this mode and strength, as Release demands. In a cycle of ranges these are the pieces that are wholly inside x.
+// Find returns the numbers, from lo to hi (without hi), of the accesses of a task that x is made
+// of, which must be declared in just this mode and strength, as Release demands. In a cycle of
+// ranges these are the pieces that are wholly inside x.
 func (c *Cycle) Find(task int, x Access) (lo, hi int, err error) {
 	uses := c.Accesses(task)
 	if c.ranged {
@@ -524,7 +529,8 @@ func findUse(uses []Access, x Access) int {
 	return -1
 }
 
-// Meeting returns numbers, from lo to hi (without hi), among which are those of all accesses of a task that x meets.
+// Meeting returns numbers, from lo to hi (without hi), among which are those of all accesses of a
+// task that x meets.
 func (c *Cycle) Meeting(task int, x Access) (lo, hi int) {
 	uses := c.Accesses(task)
 	switch {

@@ -10,9 +10,10 @@ import (
 	"sort"
 )
 
-// cut replaces the accesses of a cycle, among which there are ranges, by accesses to pieces of memory, so that two
-// pieces are the same or do not overlap: then each piece is an object. The memory is cut wherever an access begins or
-// ends. The pieces of each task come out in the order of their addresses.
+// cut replaces the accesses of a cycle, among which there are ranges, by accesses to pieces of
+// memory, so that two pieces are the same or do not overlap: then each piece is an object. The
+// memory is cut wherever an access begins or ends. The pieces of each task come out in the order of
+// their addresses.
 func cut(list []Access, ends []int32) (out []Access, outEnds []int32) {
 	bounds := make([]uintptr, 0, 2*len(list))
 	for _, x := range list {

@@ -12,8 +12,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// text writes a cycle: the edges of each node, with a prime for the next round and, in parentheses, the objects that
-// an edge stands for.
+// text writes a cycle: the edges of each node, with a prime for the next round and, in parentheses,
+// the objects that an edge stands for.
 func (c *Cycle) text() string {
 	var b strings.Builder
 	for n := range c.Nodes() {
@@ -81,7 +81,8 @@ func newTestCycle(lists [][]Access, apart bool) *Cycle {
 	return NewCycle(list, ends, apart)
 }
 
-// A writer of many objects, as in a five-point stencil, has an edge to each neighbour and none besides.
+// A writer of many objects, as in a five-point stencil, has an edge to each neighbour and none
+// besides.
 func TestCycleOfStencilIsReduced(t *testing.T) {
 	const n = 8
 	var o [n + 2][n + 2]int
@@ -151,8 +152,8 @@ func TestCycleFind(t *testing.T) {
 	require.Panics(t, func() { newTestCycle([][]Access{{Access{}}}, false) })
 }
 
-// lap is a sequence of rounds in which one run of one task keeps some of its objects, and everything
-// else goes as far as it can.
+// lap is a sequence of rounds in which one run of one task keeps some of its objects, and
+// everything else goes as far as it can.
 type lap struct {
 	lists  [][]Access
 	rounds int
@@ -286,8 +287,9 @@ func (l lap) byCycle(c *Cycle, apart bool) []bool {
 
 var cyclePrograms = 2500
 
-// A run starts by the graph if and only if it starts by the rules: with all others over, and one that has given some of
-// its objects up. So no order is missing and none is too much, whatever Release is called for.
+// A run starts by the graph if and only if it starts by the rules: with all others over, and one
+// that has given some of its objects up. So no order is missing and none is too much, whatever
+// Release is called for.
 func TestCycleRandom(t *testing.T) {
 	seed := rand.Uint64()
 	programs := cyclePrograms
@@ -351,7 +353,8 @@ func TestCycleRandom(t *testing.T) {
 	}
 }
 
-// The same for ranges of memory and objects that overlap: what a task may do is decided byte by byte.
+// The same for ranges of memory and objects that overlap: what a task may do is decided byte by
+// byte.
 func TestCycleRandomRanges(t *testing.T) {
 	seed := rand.Uint64()
 	programs := cyclePrograms / 2

@@ -213,8 +213,8 @@ func TestManyObjects(t *testing.T) {
 }
 
 // TestDeepNest nests ten thousand tasks, each with an access to one object, with a successor
-// outside. The weak ones are behind a task that holds the object: all bodies but the innermost end, then the
-// tokens go down through all levels. At the end of the innermost they go up again.
+// outside. The weak ones are behind a task that holds the object: all bodies but the innermost end,
+// then the tokens go down through all levels. At the end of the innermost they go up again.
 func TestDeepNest(t *testing.T) {
 	for _, form := range forms {
 		for _, readerFirst := range []bool{false, true} {

@@ -28,7 +28,8 @@ func (d *domain) slot(key uintptr, f *Flow) *entry {
 	return d.add(e, key, f)
 }
 
-// add makes e, an empty entry where key would be, that of key; or another one, if the table had to grow.
+// add makes e, an empty entry where key would be, that of key; or another one, if the table had to
+// grow.
 func (d *domain) add(e *entry, key uintptr, f *Flow) *entry {
 	if d.n*4 >= len(d.tab)*3 {
 		d.grow(f)
@@ -80,17 +81,20 @@ func (d *domain) index(e *entry) uintptr {
 // home returns where key is in a table with mul and shift, or would be if nothing else were there.
 func home(key uintptr, mul uint64, shift uint8) uint { return uint(uint64(key) * mul >> (shift & 63)) }
 
-// multiplier returns the mul for a table of keys that differ from each other in bits of diff, and not in those below. If they are an array
-// of objects 2^g bytes apart, two neighbours have homes a golden ratio of the table apart, since 2^g times the result is golden but for the last bits. So hardly two
-// have the same. (With golden itself it is 2^g golden ratios: of 4356 objects of 64 bytes in a table of 8192, every second one was elsewhere than at home.) Objects
-// that are a multiple of 2^g apart fare no worse than with another number. The result is odd, so that keys that come later and differ in
-// other bits are told apart as well.
+// multiplier returns the mul for a table of keys that differ from each other in bits of diff, and
+// not in those below. If they are an array of objects 2^g bytes apart, two neighbours have homes a
+// golden ratio of the table apart, since 2^g times the result is golden but for the last bits. So
+// hardly two have the same. (With golden itself it is 2^g golden ratios: of 4356 objects of 64
+// bytes in a table of 8192, every second one was elsewhere than at home.) Objects that are a
+// multiple of 2^g apart fare no worse than with another number. The result is odd, so that keys
+// that come later and differ in other bits are told apart as well.
 func multiplier(diff uintptr) uint64 {
 	return bits.RotateLeft64(golden, -bits.TrailingZeros64(uint64(diff))) | 1
 }
 
-// grow makes room. Chains that are over are dropped first, so that a domain which
-// names ever new objects stays as large as the number of objects in use. Only if these come back, the domain gets room for more of them.
+// grow makes room. Chains that are over are dropped first, so that a domain which names ever new
+// objects stays as large as the number of objects in use. Only if these come back, the domain gets
+// room for more of them.
 func (d *domain) grow(f *Flow) { d.rebuild(f, d.worthSweep() && !d.comeBack()) }
 
 // rebuild makes a new table for the keys that are in use; without sweep, for all.
@@ -158,8 +162,8 @@ func (d *domain) roomFor(n *Node) {
 	d.mul = multiplier(diff)
 }
 
-// worthSweep looks at a few chains and reports whether a good part of them is over. A sweep looks at the
-// last access of each, which is likely to be in another processor's cache.
+// worthSweep looks at a few chains and reports whether a good part of them is over. A sweep looks
+// at the last access of each, which is likely to be in another processor's cache.
 func (d *domain) worthSweep() bool {
 	looked, over := 0, 0
 	for i := 0; i < len(d.tab) && looked < sweepLook; i++ {
@@ -173,9 +177,11 @@ func (d *domain) worthSweep() bool {
 	return over*4 > looked
 }
 
-// comeBack reports whether chains that are over had better stay in the table, since most objects that come have been dropped before: a program that goes over more
-// objects than it has live tasks would have each dropped, and entered again, again and again. But new objects can look like old ones, where memory is used
-// again that has become free because they were dropped. So the table keeps no more than so many times the objects in use.
+// comeBack reports whether chains that are over had better stay in the table, since most objects
+// that come have been dropped before: a program that goes over more objects than it has live tasks
+// would have each dropped, and entered again, again and again. But new objects can look like old
+// ones, where memory is used again that has become free because they were dropped. So the table
+// keeps no more than so many times the objects in use.
 func (d *domain) comeBack() bool {
 	if d.back*2 <= d.added {
 		return false
@@ -189,9 +195,9 @@ func (d *domain) comeBack() bool {
 	return 2*len(d.tab) <= keepMost*inUse
 }
 
-// Sweep drops the chains that are over from the table of n's children, if that is large. The caller is
-// n's body, which has waited for all of them: the tasks that came last are free by that. A small table is
-// left alone, for a body that waits after each few children.
+// Sweep drops the chains that are over from the table of n's children, if that is large. The caller
+// is n's body, which has waited for all of them: the tasks that came last are free by that. A small
+// table is left alone, for a body that waits after each few children.
 func (n *Node) Sweep(f *Flow) {
 	switch d := n.dom; {
 	case inRanges(d) != nil:
@@ -207,7 +213,8 @@ func (n *Node) Sweep(f *Flow) {
 // MaySweep reports whether Sweep may find something: there is a table.
 func (n *Node) MaySweep() bool { return n.hasDom }
 
-// sweep empties the table. It stays as large, for the next round of as many objects, unless few have used it.
+// sweep empties the table. It stays as large, for the next round of as many objects, unless few
+// have used it.
 func (d *domain) sweep(f *Flow) {
 	for i := range d.tab {
 		if k := i + sweepAhead; k < len(d.tab) && d.tab[k].key != 0 {
@@ -256,13 +263,15 @@ func (d *domain) empty() {
 	d.n = 0
 }
 
-// aside has large tables that are not in use, empty, one of each size. A program that makes one large domain after the other, such as a run for each solve, would
-// leave a few hundred KiB to the garbage collector each time, and begin with memory that is in no cache.
+// aside has large tables that are not in use, empty, one of each size. A program that makes one
+// large domain after the other, such as a run for each solve, would leave a few hundred KiB to the
+// garbage collector each time, and begin with memory that is in no cache.
 //
 // Who takes a table out has it alone: both ways are one atomic operation.
 var aside [asideSizes]xatomic.Pointer[entry]
 
-// asideSizes is how many sizes are set aside, from 2·domainMax on: up to 16,384 entries, 480 KiB together (guess).
+// asideSizes is how many sizes are set aside, from 2·domainMax on: up to 16,384 entries, 480 KiB
+// together (guess).
 const asideSizes = 4
 
 // asideOf returns where tables of size entries are; nil if they are not set aside.

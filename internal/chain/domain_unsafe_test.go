@@ -54,7 +54,8 @@ func TestArraysAreAtHome(t *testing.T) {
 	}
 }
 
-// Others are not worse off than keys without any order, of which a third is displaced in a full table.
+// Others are not worse off than keys without any order, of which a third is displaced in a full
+// table.
 func TestRecordsAreNearHome(t *testing.T) {
 	const n = 1500
 	mem := make([]byte, n*512)
@@ -174,8 +175,8 @@ func TestNewObjectsGo(t *testing.T) {
 	require.Zero(t, w.d.added+w.d.back)
 }
 
-// An allocator that uses the memory of dropped objects again makes new objects look like some that come back. The table keeps more of them then, but
-// no more than a multiple of those in use.
+// An allocator that uses the memory of dropped objects again makes new objects look like some that
+// come back. The table keeps more of them then, but no more than a multiple of those in use.
 func TestAddressesThatAreUsedAgain(t *testing.T) {
 	for _, inUse := range []int{1, 100} {
 		for _, oldest := range []bool{false, true} {
@@ -212,7 +213,8 @@ func TestAddressesThatAreUsedAgain(t *testing.T) {
 	}
 }
 
-// Keys are addresses, wherever Go puts what is allocated: a few keys of one array may all meet, those of many arrays do not.
+// Keys are addresses, wherever Go puts what is allocated: a few keys of one array may all meet,
+// those of many arrays do not.
 func TestMemoryTellsKeysApart(t *testing.T) {
 	for _, n := range []int{5, 64, 1000, memoryMax} {
 		for _, stride := range []int{8, 64, 4096} {

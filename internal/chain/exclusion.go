@@ -18,10 +18,11 @@ import (
 // There is one for the process, since an object is an address of the process: tasks of different
 // domains, runs and runtimes exclude each other. README.md, "Exclusion", has the protocol.
 type exclusion struct {
-	shards   [shardCount]claimShard
-	bytes    spans[*claim] // ranges (exclusion_range.go); guarded by the lock of byteShard
-	age      atomic.Uint64 // of the newest waiter
-	reserves atomic.Uint64 // how many waiters have been passed so often that their objects are kept for them
+	shards [shardCount]claimShard
+	bytes  spans[*claim] // ranges (exclusion_range.go); guarded by the lock of byteShard
+	age    atomic.Uint64 // of the newest waiter
+	// how many waiters have been passed so often that their objects are kept for them
+	reserves atomic.Uint64
 }
 
 var exclusions exclusion
@@ -30,9 +31,9 @@ const (
 	shardBits  = 6
 	shardCount = 1 << shardBits // a set of shards is a word
 
-	// overtakeMax is how many younger nodes may take an object that a node waits for, before the node's
-	// objects are kept for it (guess: neighbours in a stencil become ready in order, and each would make
-	// the next one wait).
+	// overtakeMax is how many younger nodes may take an object that a node waits for, before the
+	// node's objects are kept for it (guess: neighbours in a stencil become ready in order, and
+	// each would make the next one wait).
 	overtakeMax = 4
 
 	// byteShard is the shard of all ranges. No object is in it.
@@ -65,8 +66,9 @@ type claim struct {
 	epoch uint64
 }
 
-// waiter is a node that waits for its objects. It is in the queues of all of them. To change it, or take it out of the
-// queues, needs the locks of all its shards; to read it, any of these. It is three cache lines, of which one object needs two.
+// waiter is a node that waits for its objects. It is in the queues of all of them. To change it, or
+// take it out of the queues, needs the locks of all its shards; to read it, any of these. It is
+// three cache lines, of which one object needs two.
 type waiter struct {
 	node  *Node
 	age   uint64
@@ -278,7 +280,8 @@ func (x *want) leave() {
 	}
 }
 
-// watches makes w watch c, nil for nothing, instead of what it has watched. Precondition: the locks of its shards.
+// watches makes w watch c, nil for nothing, instead of what it has watched. Precondition: the locks
+// of its shards.
 func (w *waiter) watches(c *claim) {
 	if w.watch != nil {
 		w.watch.watchers--
@@ -288,8 +291,8 @@ func (w *waiter) watches(c *claim) {
 	}
 }
 
-// refused returns the object because of which w cannot have its objects; nil if it can. Precondition, also of
-// take: the locks of its shards.
+// refused returns the object because of which w cannot have its objects; nil if it can.
+// Precondition, also of take: the locks of its shards.
 func (w *waiter) refused() *claim {
 	few := w.few[:w.n]
 	for i := range few {
@@ -349,9 +352,10 @@ func (x *want) take(n *Node) {
 	x.leave()
 }
 
-// serve gives the object key, or for nil the piece of memory that begins at at, which has been set free, to the oldest of its
-// waiters that can have all its objects, and puts that node on f's list. locked is the set of locks that the caller has;
-// serve may lock others instead, among them that of the object, and returns the set.
+// serve gives the object key, or for nil the piece of memory that begins at at, which has been set
+// free, to the oldest of its waiters that can have all its objects, and puts that node on f's list.
+// locked is the set of locks that the caller has; serve may lock others instead, among them that of
+// the object, and returns the set.
 func (e *exclusion) serve(key object, at uintptr, locked uint64, f *Flow) uint64 {
 	home := uint64(1) << byteShard
 	if key != nil {

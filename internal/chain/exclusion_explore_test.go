@@ -15,16 +15,16 @@ import (
 	"weft/internal/xatomic"
 )
 
-// The exclusion's table is explored by itself: each task is a goroutine that takes bytes and objects, uses them, and
-// gives them back, perhaps in parts. Four things are required:
+// The exclusion's table is explored by itself: each task is a goroutine that takes bytes and
+// objects, uses them, and gives them back, perhaps in parts. Four things are required:
 //
 //   - No byte and no object is used by two tasks at a time.
 //   - Each task gets what it waits for. The explorer reports goroutines that wait for ever.
 //   - A task that has waited for long is not overtaken.
 //   - The table is empty in the end.
 //
-// The table's locks are the steps. What the checks use is ordered by them: the steps of all tasks that share a byte
-// are on one lock, so every order of who takes and who gives back is run.
+// The table's locks are the steps. What the checks use is ordered by them: the steps of all tasks
+// that share a byte are on one lock, so every order of who takes and who gives back is run.
 
 // exclTask is a task of such a program.
 type exclTask struct {
@@ -33,7 +33,8 @@ type exclTask struct {
 	objs  []int    // of exclObjects
 	parts []extent // in which it gives the bytes back; nil: all at once
 	began bool     // it holds all before the others begin
-	waits int      // it waits before the others begin, and has been overtaken so often; 0: it does not
+	// it waits before the others begin, and has been overtaken so often; 0: it does not
+	waits int
 }
 
 // exclObjects stay where they are from order to order. They are in two shards.
@@ -169,7 +170,8 @@ func (w *exclWorld) enter(t *exclRun) {
 		w.owner[k] = t
 	}
 	t.came = true
-	for _, o := range w.tasks { // the older ones: whoever waits in the beginning does so in the order of the list
+	for _, o := range w.tasks {
+		// the older ones: whoever waits in the beginning does so in the order of the list
 		if o == t {
 			break
 		}
@@ -251,7 +253,8 @@ var exclPrograms = map[string][]exclTask{
 		{name: "b", bytes: []extent{ext(1, 9)}, objs: []int{0}},
 		{name: "c", objs: []int{0}},
 	},
-	// While a takes locks anew for b, c takes the bytes, gives them back, and b gets what it waits for from c.
+	// While a takes locks anew for b, c takes the bytes, gives them back, and b gets what it waits
+	// for from c.
 	"bytes, between locks": {
 		{name: "a", bytes: []extent{ext(1, 5)}, began: true},
 		{name: "b", bytes: []extent{ext(1, 9)}, objs: []int{0}, waits: 1},

@@ -5,9 +5,11 @@ package chain
 
 import "fmt"
 
-// Ranges are excluded byte by byte. The bytes that are held or waited for are cut into pieces wherever one of the ranges begins or ends, and each
-// piece is a claim, as an object is: so a range is a number of objects, and all that holds for these holds for it. A piece
-// that is cut becomes two with the same holder and the same waiters. All pieces are in one shard; its lock guards what is here.
+// Ranges are excluded byte by byte. The bytes that are held or waited for are cut into pieces
+// wherever one of the ranges begins or ends, and each piece is a claim, as an object is: so a range
+// is a number of objects, and all that holds for these holds for it. A piece that is cut becomes
+// two with the same holder and the same waiters. All pieces are in one shard; its lock guards what
+// is here.
 
 // cutOut cuts the pieces that are there at both ends of x.
 func (e *exclusion) cutOut(x extent) {
@@ -35,7 +37,8 @@ func (e *exclusion) cutAt(at uintptr) {
 	}
 }
 
-// refusing returns a piece of x that somebody else has, or that is kept for a waiter; nil if there is none.
+// refusing returns a piece of x that somebody else has, or that is kept for a waiter; nil if there
+// is none.
 func (e *exclusion) refusing(x extent) (c *claim) {
 	e.bytes.walk(x.lo, x.hi, func(_, _ uintptr, v **claim) {
 		if c == nil && v != nil && (*v).refuses() {
@@ -72,8 +75,8 @@ func (l *locks) dropBytes(lo, hi uintptr, owner *Node) {
 	l.bytes = append(l.bytes, byteDrop{owner, extent{lo, hi}})
 }
 
-// endBytes makes the pieces free whose holds have ended, and puts those on l.free that somebody waits for. Precondition:
-// the locks of set.
+// endBytes makes the pieces free whose holds have ended, and puts those on l.free that somebody
+// waits for. Precondition: the locks of set.
 func (e *exclusion) endBytes(l *locks, set uint64) {
 	for _, d := range l.bytes {
 		e.cutOut(d.extent) //bug:P3-cut

@@ -18,13 +18,15 @@ import (
 	"weft/internal/xatomic"
 )
 
-// A small program is run with a goroutine for each task, which starts when the task becomes ready, in every
-// order of the engine's atomic operations. Three things are required:
+// A small program is run with a goroutine for each task, which starts when the task becomes ready,
+// in every order of the engine's atomic operations. Three things are required:
 //
-//   - A task becomes ready only when the model allows it, as far as the model knows what is ordered before that
-//     moment: so an early start is found also where it happens to come late enough.
-//   - In the end exactly those tasks have started that the model allows. Bodies that never end show that others wait.
-//   - The memory of a task that has become free is not in use any more, and nobody comes back to it.
+//   - A task becomes ready only when the model allows it, as far as the model knows what is ordered
+//     before that moment: so an early start is found also where it happens to come late enough.
+//   - In the end exactly those tasks have started that the model allows. Bodies that never end show
+//     that others wait.
+//   - The memory of a task that has become free is not in use any more, and nobody comes back to
+//     it.
 
 // exBody is a task of such a program.
 type exBody struct {
@@ -211,8 +213,8 @@ func (w *exWorld) verify() error {
 	return nil
 }
 
-// neverLingers reports whether all memory has to come free: strong accesses without groups and children, and
-// all bodies end.
+// neverLingers reports whether all memory has to come free: strong accesses without groups and
+// children, and all bodies end.
 func (w *exWorld) neverLingers() bool {
 	return !slices.ContainsFunc(w.tasks, func(t *exTask) bool {
 		return t.body.held || len(t.body.kids) > 0 ||
@@ -402,8 +404,9 @@ func (s sketch) body() *exBody {
 	return b
 }
 
-// TestExploreAllSketches explores the sketches, which are made for late messages. Those whose orders are too many for a
-// quick test are left to -explore.big, and to the random schedules of TestExploreSketches.
+// TestExploreAllSketches explores the sketches, which are made for late messages. Those whose
+// orders are too many for a quick test are left to -explore.big, and to the random schedules of
+// TestExploreSketches.
 func TestExploreAllSketches(t *testing.T) {
 	most := 2000
 	if explorer.Big() {
@@ -422,8 +425,9 @@ func TestExploreAllSketches(t *testing.T) {
 
 // exPrograms are like sketches, but bodies may never end.
 var exPrograms = map[string]func() []*exBody{
-	// A reader below the first member of the group lets the read token pass and never ends. The last member is linked while
-	// it comes, and the group is opened meanwhile: the last member's child must get the token too.
+	// A reader below the first member of the group lets the read token pass and never ends. The
+	// last member is linked while it comes, and the group is opened meanwhile: the last member's
+	// child must get the token too.
 	"read token to a member": func() []*exBody {
 		p := program(leaf("in(a)"), nest("weakconcurrent(a)", leaf("in(a)")), leaf("weakconcurrent(a)"), nest("concurrent(a)", leaf("in(a)"))).body().kids
 		p[1].kids[0].held = true

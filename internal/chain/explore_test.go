@@ -198,7 +198,8 @@ var exclusionSketches = map[string]sketch{
 	"commutative in a weak one": program(leaf("inout(a)"), nest("weakcommutative(a)", leaf("commutative(a)"), leaf("commutative(a)")), nest("weakcommutative(a)", leaf("commutative(a)")), leaf("inout(a)")),
 }
 
-// TestExploreSketches runs each sketch under many schedules, with tasks after it that use the memory again.
+// TestExploreSketches runs each sketch under many schedules, with tasks after it that use the
+// memory again.
 func TestExploreSketches(t *testing.T) {
 	count := 2000
 	if *programsFlag > 0 {

@@ -3,15 +3,16 @@
 
 package chain
 
-// An access knows how many bytes the variables have that its chain of objects names, as far as that is
-// not known to be over: the largest of them. It is of no use until a range is named in the domain, and then
-// says what the chain covers. It fits beside access.given and place, so that it costs no memory; objects of bigSize bytes and
-// more have their sizes in domain.big.
+// An access knows how many bytes the variables have that its chain of objects names, as far as that
+// is not known to be over: the largest of them. It is of no use until a range is named in the
+// domain, and then says what the chain covers. It fits beside access.given and place, so that it
+// costs no memory; objects of bigSize bytes and more have their sizes in domain.big.
 //
 // given is a byte of its own, since the task's body writes it while others read these.
 const bigSize = 1<<24 - 1
 
-// Sizes have twenty bits: those of half a MiB and more are in units, and must be a number of these, as arrays mostly are.
+// Sizes have twenty bits: those of half a MiB and more are in units, and must be a number of these,
+// as arrays mostly are.
 const (
 	sizeUnit = 32
 	inUnits  = 1 << (16 + 8 - placeBits - 1)

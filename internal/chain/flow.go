@@ -11,8 +11,8 @@ import (
 // they did; nil when there is none.
 func (f *Flow) NextReady() *Node { return f.ready.pop() }
 
-// MakeReady makes n, which is not in a list, come out of NextReady. It is for nodes that the runtime
-// orders itself, as by a Cycle.
+// MakeReady makes n, which is not in a list, come out of NextReady. It is for nodes that the
+// runtime orders itself, as by a Cycle.
 func (f *Flow) MakeReady(n *Node) { f.ready.push(n) }
 
 // NextFree takes the next node that nothing refers to any more; nil when there is
@@ -226,11 +226,12 @@ func (f *Flow) leave(n *Node) {
 	}
 }
 
-// The ways of a token that most of them take, between strong accesses without children. They do what push and carry do, in the
-// same order, without a work list; and where they bring the last thing that happens to a state word, without an
-// atomic operation (README.md, "The last to speak").
+// The ways of a token that most of them take, between strong accesses without children. They do
+// what push and carry do, in the same order, without a work list; and where they bring the last
+// thing that happens to a state word, without an atomic operation (README.md, "The last to speak").
 
-// passW gives the write token of a, a strong access that is over, to the successor. Earlier messages of it are delivered by now.
+// passW gives the write token of a, a strong access that is over, to the successor. Earlier
+// messages of it are delivered by now.
 func (f *Flow) passW(a *access) {
 	a.touch()
 	next, owner := a.succ(), a.owner()
@@ -282,8 +283,9 @@ func (f *Flow) grant(a *access) {
 	}
 }
 
-// passR carries out what follows when a, a strong reader in state s with a successor that is a sibling's, has got its first token: the read
-// token goes on through readers of this kind, each of which may start when it is delivered to the next (rule 1).
+// passR carries out what follows when a, a strong reader in state s with a successor that is a
+// sibling's, has got its first token: the read token goes on through readers of this kind, each of
+// which may start when it is delivered to the next (rule 1).
 func (f *Flow) passR(a *access, s uint32) {
 	const noMatter = isSolo | isHeld
 	for {
@@ -317,8 +319,8 @@ func (f *Flow) passR(a *access, s uint32) {
 // touched, if it is set, is told of each touch.
 var touched func(word any)
 
-// touch stands where an access is used after an operation on its state, which may have been the last that the access is
-// sure to outlive. It is for the explorer, and nothing without.
+// touch stands where an access is used after an operation on its state, which may have been the
+// last that the access is sure to outlive. It is for the explorer, and nothing without.
 func (a *access) touch() {
 	if xatomic.Explored && touched != nil {
 		touched(&a.state)

@@ -35,7 +35,8 @@ type plan struct {
 	want map[int]int64 // what the body reads in objects that it declares as In
 	held bool          // Finish is called by another goroutine, later
 	hard bool          // it or one above it takes objects for itself
-	free map[int]bool  // objects that one above it uses as Commutative: what they hold depends on the order
+	// objects that one above it uses as Commutative: what they hold depends on the order
+	free map[int]bool
 
 	ranges []rdecl // instead of list, in programs with ranges
 }
@@ -412,8 +413,9 @@ func TestHammer(t *testing.T) {
 	})
 }
 
-// runnable is p for programs that come to their end. Tasks that declare too little and take objects for themselves may wait for each other (README.md,
-// "Exclusion"), so a program has one or the other.
+// runnable is p for programs that come to their end. Tasks that declare too little and take objects
+// for themselves may wait for each other (README.md, "Exclusion"), so a program has one or the
+// other.
 func (p *profile) runnable(seed uint64) profile {
 	q := *p
 	q.illegal = 0

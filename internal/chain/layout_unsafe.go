@@ -62,16 +62,18 @@ const (
 	exclHolds = -2 // the node has its objects
 )
 
-// maxKept is the largest number of accesses for which a node keeps memory for its next task (guess).
+// maxKept is the largest number of accesses for which a node keeps memory for its next task
+// (guess).
 const maxKept = 64
 
-// restsForGood is the Node.rested of a node that is retired for good. It is written before the last of refs that are
-// the caller's are given up, and read by who gives up the last of all.
+// restsForGood is the Node.rested of a node that is retired for good. It is written before the last
+// of refs that are the caller's are given up, and read by who gives up the last of all.
 const restsForGood = -3
 
-// access is one task's use of one object, a link in the object's chain. It is what other tasks write in
-// passing, and no more, so that all accesses of a stencil's task, with the counters of its node, are one cache line (README.md, "Where things lie"). What else
-// belongs to an access is in two other lines, each as far from it as from any other: see succ and ref.
+// access is one task's use of one object, a link in the object's chain. It is what other tasks
+// write in passing, and no more, so that all accesses of a stencil's task, with the counters of its
+// node, are one cache line (README.md, "Where things lie"). What else belongs to an access is in
+// two other lines, each as far from it as from any other: see succ and ref.
 type access struct {
 	state  xatomic.Uint32
 	given  bool   // given up by Release; owned by the body
@@ -82,8 +84,8 @@ type access struct {
 // groupLen is how many accesses have one group: those of a stencil.
 const groupLen = 5
 
-// A group is memory for accesses. A Node begins with a group, for its first accesses, with its own fields in the gaps; tasks with more accesses
-// have more groups.
+// A group is memory for accesses. A Node begins with a group, for its first accesses, with its own
+// fields in the gaps; tasks with more accesses have more groups.
 type group struct {
 	accs  [groupLen]access
 	owner *Node // constant once registered
@@ -100,7 +102,8 @@ const (
 	toRef  = unsafe.Offsetof(group{}.refs)
 )
 
-// Fails to compile when a Node does not begin as a group does, or what belongs to the accesses of a group is not as far apart as they are.
+// Fails to compile when a Node does not begin as a group does, or what belongs to the accesses of a
+// group is not as far apart as they are.
 const (
 	_ = -(toSucc ^ unsafe.Offsetof(Node{}.succs))
 	_ = -(toRef ^ unsafe.Offsetof(Node{}.objs))
@@ -146,13 +149,14 @@ func (a *access) succ() *access        { return *(**access)(unsafe.Add(unsafe.Po
 func (a *access) setSucc(next *access) { *(**access)(unsafe.Add(unsafe.Pointer(a), toSucc)) = next }
 
 // ref returns the object, which it keeps alive, until a child's access is linked; from then on, by
-// hasChild, it is the first of those, and the object is in the table of the domain. A bridge has the
-// bridge there.
+// hasChild, it is the first of those, and the object is in the table of the domain. A bridge has
+// the bridge there.
 func (a *access) ref() object            { return *(*object)(unsafe.Add(unsafe.Pointer(a), toRef)) }
 func (a *access) setRef(o object)        { *(*object)(unsafe.Add(unsafe.Pointer(a), toRef)) = o }
 func (a *access) setChild(first *access) { a.setRef(object(unsafe.Pointer(first))) }
 
-// These are no methods: the type access is not to name what has parts that are instances of generic types (see rangesRef).
+// These are no methods: the type access is not to name what has parts that are instances of generic
+// types (see rangesRef).
 
 func setBridge(a *access, b *bridge) { a.setRef(object(unsafe.Pointer(b))) }
 
@@ -178,11 +182,13 @@ func (a *access) word(at uintptr) *unsafe.Pointer {
 // An access that is in a table never comes to rest, because rest needs a
 // successor or the closed bit, and both are the owner's to give.
 type domain struct {
-	tab   []entry // open addressing, linear probing, a power of two long
-	ups   []upper // by index in tab: the parent's own access to the object, if it has one; nil if it has none to any
-	mul   uint64  // see home
-	shift uint8   // 64 - log2(len(tab))
-	n     int     // keys in use
+	tab []entry // open addressing, linear probing, a power of two long
+	// by index in tab: the parent's own access to the object, if it has one; nil if it has none to
+	// any
+	ups   []upper
+	mul   uint64 // see home
+	shift uint8  // 64 - log2(len(tab))
+	n     int    // keys in use
 
 	dropped     memory // what sweeps have dropped
 	added, back int    // keys since the table had its size, and how many of them had been dropped
@@ -195,10 +201,12 @@ type domain struct {
 	big    map[uintptr]uintptr // sizes of large objects (extent.go); nil if there are none
 }
 
-// An entry is a quarter of a cache line, and never in two. Large tables are mostly not in the first cache.
+// An entry is a quarter of a cache line, and never in two. Large tables are mostly not in the first
+// cache.
 //
-// The key is a number: the table keeps no object alive. The accesses of a chain do, until their tasks
-// are over, so an address that serves a new object finds a chain that is over, and orders nothing.
+// The key is a number: the table keeps no object alive. The accesses of a chain do, until their
+// tasks are over, so an address that serves a new object finds a chain that is over, and orders
+// nothing.
 type entry struct {
 	key  uintptr
 	last *access // end of the chain: a child's access, or the parent's own
@@ -217,8 +225,9 @@ type upper struct {
 //
 // A Flow belongs to one goroutine at a time and is not reentrant.
 type Flow struct {
-	// Join, if not nil, is called for each Reduce access that Register meets, before anybody else can reach
-	// the child. If it says why the child cannot take part, Register panics with that. Register may also panic afterwards.
+	// Join, if not nil, is called for each Reduce access that Register meets, before anybody else
+	// can reach the child. If it says why the child cannot take part, Register panics with that.
+	// Register may also panic afterwards.
 	Join func(parent, child *Node, x Access) (why string)
 
 	work  []step // deliveries whose effects are still to be carried out
@@ -245,14 +254,16 @@ type step struct {
 	eff uint32
 }
 
-// queue is a list of nodes, first in, first out. It is not linked through the nodes, most of whose lines are in another processor's cache.
+// queue is a list of nodes, first in, first out. It is not linked through the nodes, most of whose
+// lines are in another processor's cache.
 type queue struct {
 	nodes []*Node
 	head  int // nodes that are taken out
 }
 
 func (q *queue) push(n *Node) {
-	if len(q.nodes) == cap(q.nodes) && q.head > len(q.nodes)/2 { // one that is never empty does not grow for that
+	if len(q.nodes) == cap(q.nodes) && q.head > len(q.nodes)/2 {
+		// one that is never empty does not grow for that
 		q.nodes, q.head = removeAt(q.nodes, 0, q.head), 0
 	}
 	q.nodes = append(q.nodes, n)
@@ -285,8 +296,8 @@ type out struct {
 
 type extent struct{ lo, hi uintptr }
 
-// locks is the part of a Flow that deals with exclusion. Objects and bytes have lists of their own: a task
-// that has objects only pays nothing for ranges.
+// locks is the part of a Flow that deals with exclusion. Objects and bytes have lists of their own:
+// a task that has objects only pays nothing for ranges.
 type locks struct {
 	keys    []object   // scratch of Acquire
 	dropped []drop     // holds on objects that have ended in this call
@@ -309,9 +320,11 @@ type byteDrop struct {
 	extent
 }
 
-// Nodes and Flows are parts of other packages' types, and name what ranges are made of without its type: these types have parts that are
-// instances of generic ones, whose code the compiler would put into every package that uses a Node, and the linker into the program from any of
-// them. A build that leaves this package out of the race detector (package task's lint mode) would get it back in by that door.
+// Nodes and Flows are parts of other packages' types, and name what ranges are made of without its
+// type: these types have parts that are instances of generic ones, whose code the compiler would
+// put into every package that uses a Node, and the linker into the program from any of them. A
+// build that leaves this package out of the race detector (package task's lint mode) would get it
+// back in by that door.
 
 // rangesRef is a *ranges.
 type rangesRef struct{ p unsafe.Pointer }
@@ -325,7 +338,8 @@ func setRanges(d *domain, r *ranges) { d.ranges.p = unsafe.Pointer(r) }
 func refer(r *record) recordRef  { return recordRef{unsafe.Pointer(r)} }
 func target(r recordRef) *record { return (*record)(r.p) }
 
-// rangesOf returns what the domain of n's children has for ranges; nil if there is none, or no domain.
+// rangesOf returns what the domain of n's children has for ranges; nil if there is none, or no
+// domain.
 func rangesOf(n *Node) *ranges {
 	if n.dom == nil {
 		return nil

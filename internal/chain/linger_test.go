@@ -9,8 +9,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// A node that lingers is left to the collector. It keeps no other, by none of its accesses, whichever of them is over last:
-// a list of such nodes would be kept by whatever keeps the first.
+// A node that lingers is left to the collector. It keeps no other, by none of its accesses,
+// whichever of them is over last: a list of such nodes would be kept by whatever keeps the first.
 func TestWhatLingersKeepsNothing(t *testing.T) {
 	x, y := new(int), new(int)
 	more := make([]int, 3*groupLen)

@@ -10,17 +10,19 @@ import (
 	"weft/internal/race"
 )
 
-// A memory knows which keys were put into it lately, and takes few others for one of these. It does not keep their objects alive. It is two Bloom
-// filters with one hash function: when the newer one is full, the older one is given up for a new one, twice as large up to a limit.
+// A memory knows which keys were put into it lately, and takes few others for one of these. It does
+// not keep their objects alive. It is two Bloom filters with one hash function: when the newer one
+// is full, the older one is given up for a new one, twice as large up to a limit.
 type memory struct {
 	now, before []uint64
 	n           int // keys in now
 }
 
 const (
-	memoryMin  = 64      // keys of the first filter (guess)
-	memoryMax  = 1 << 14 // of the largest (guess: 32 KiB)
-	memoryBits = 16      // bits for each key: of the others, one of sixteen passes for one that was put, or fewer
+	memoryMin = 64      // keys of the first filter (guess)
+	memoryMax = 1 << 14 // of the largest (guess: 32 KiB)
+	// bits for each key: of the others, one of sixteen passes for one that was put, or fewer
+	memoryBits = 16
 )
 
 func (m *memory) capacity() int { return len(m.now) * 64 / memoryBits }
@@ -63,13 +65,13 @@ func bitOf(b []uint64, key uintptr) uint64 {
 	return h >> (58 - bits.TrailingZeros(uint(len(b))))
 }
 
-// golden is 2^64 divided by the golden ratio. The fractions of its multiples are spread more evenly than those of any other number: the least
-// distance of the first n is a good part of the mean.
+// golden is 2^64 divided by the golden ratio. The fractions of its multiples are spread more evenly
+// than those of any other number: the least distance of the first n is a good part of the mean.
 const golden = 0x9E3779B97F4A7C15
 
-// In a build for package task's lint mode the race detector is not to see lists that the bodies of tasks change under
-// locks, since nothing orders these. What the compiler makes of a loop it does not see; Go's own copy of values with
-// pointers in them, it does.
+// In a build for package task's lint mode the race detector is not to see lists that the bodies of
+// tasks change under locks, since nothing orders these. What the compiler makes of a loop it does
+// not see; Go's own copy of values with pointers in them, it does.
 
 // insertAt is slices.Insert for one element.
 func insertAt[E any](s []E, i int, v E) []E {

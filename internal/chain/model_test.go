@@ -112,8 +112,8 @@ func takes(list []decl) bool {
 	return false
 }
 
-// strict: t or one above it takes objects, so that its children must keep to what it declares; else they could
-// wait for somebody who waits for those objects.
+// strict: t or one above it takes objects, so that its children must keep to what it declares; else
+// they could wait for somebody who waits for those objects.
 func (t *mtask) strict() bool {
 	for ; t != nil; t = t.parent {
 		for _, u := range t.uses {
@@ -149,7 +149,8 @@ func (t *mtask) mayStart() bool {
 	return may
 }
 
-// given returns what tells package order of uses that are given up. *all becomes false if one is not.
+// given returns what tells package order of uses that are given up. *all becomes false if one is
+// not.
 func (t *mtask) given(all *bool) func(u *order.Use, lo, hi uintptr) bool {
 	return func(u *order.Use, lo, hi uintptr) bool {
 		given := true

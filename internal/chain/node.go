@@ -178,7 +178,8 @@ func (f *Flow) linkChild(prev, a *access) bool {
 		as = below(ps, as)
 	}
 	if ps&hasW != 0 || isHolder(ps) {
-		// Nothing more can arrive at prev's in-port that the child would wait for: no link is needed.
+		// Nothing more can arrive at prev's in-port that the child would wait for: no link is
+		// needed.
 		a.state.Init(as | hasW)
 		return true
 	}
@@ -354,8 +355,9 @@ func (n *Node) finish(f *Flow) {
 	f.giveBack()
 }
 
-// giveAll gives up n's accesses. If n is a star, which writes what it names first and reads the rest, as a stencil does, the first goes last: to give
-// up what was only read is quick, and meanwhile the lines come that are wanted for the other.
+// giveAll gives up n's accesses. If n is a star, which writes what it names first and reads the
+// rest, as a stencil does, the first goes last: to give up what was only read is quick, and
+// meanwhile the lines come that are wanted for the other.
 func (n *Node) giveAll(f *Flow) {
 	if n.count > 1 && n.ahead() {
 		for i := n.count - 1; i > 0; i-- {
@@ -482,8 +484,8 @@ func (n *Node) isFree(r int32) bool {
 	return r == 0
 }
 
-// RetireForGood is Retire for a node that is not to be used again: it comes out of no NextFree. When nothing refers to it
-// any more, its links are cut.
+// RetireForGood is Retire for a node that is not to be used again: it comes out of no NextFree.
+// When nothing refers to it any more, its links are cut.
 func (n *Node) RetireForGood() {
 	if n.count == 0 {
 		n.Drop()

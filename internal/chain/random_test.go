@@ -269,7 +269,8 @@ func shrink(p *profile, prog []action) []action {
 	return prog
 }
 
-var objectPrograms = 2000 // per profile; less under the race detector, to which one goroutine says nothing
+// per profile; less under the race detector, to which one goroutine says nothing
+var objectPrograms = 2000
 
 // TestRandomPrograms compares the engine with the model after each step of random
 // programs: exactly the tasks that may start have started.

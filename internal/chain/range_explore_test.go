@@ -11,8 +11,8 @@ import (
 	"testing"
 )
 
-// TestExploreRanges runs random programs of ranges and objects under random schedules that switch around
-// each atomic operation and each critical section:
+// TestExploreRanges runs random programs of ranges and objects under random schedules that switch
+// around each atomic operation and each critical section:
 //
 //	go test -tags explore -run ExploreRanges ./deps
 func TestExploreRanges(t *testing.T) {
@@ -58,7 +58,8 @@ func (s sketch) rangePlan(r *rand.Rand) *plan {
 
 // rangeSketches are made for late messages between chains of objects and ranges.
 var rangeSketches = map[string]sketch{
-	// One goroutine has the read token of all bytes for the parent's access, another one brings the write token.
+	// One goroutine has the read token of all bytes for the parent's access, another one brings the
+	// write token.
 	"late from a sink": program(leaf("inout(0..4)"), leaf("inout(6..7)"),
 		nest("weakinout(0..4) weakinout(6..7)", leaf("in[0:4] in[6:7]")), leaf("in(4..6)"), leaf("in(0..4)"), leaf("inout(0..4)")),
 	"late from a sink, two readers": program(leaf("inout(0..4)"), leaf("inout(6..7)"),

@@ -77,8 +77,8 @@ func (pr *rplanner) fit(parent *plan, d rdecl) rdecl {
 	return d
 }
 
-// covered: the list is within what the parent has declared and not given up, so that its effect is that of the
-// sequential program.
+// covered: the list is within what the parent has declared and not given up, so that its effect is
+// that of the sequential program.
 func (pr *rplanner) covered(parent *plan, given map[int]bool, list []rdecl) bool {
 	up := map[int]decl{}
 	for _, u := range parent.uses {

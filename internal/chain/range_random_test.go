@@ -30,10 +30,13 @@ type rprofile struct {
 	release float64
 	illegal float64
 	eager   float64
-	covered bool // all domains are of ranges, and who is under a task that takes something keeps to what that declares
+	// all domains are of ranges, and who is under a task that takes something keeps to what that
+	// declares
+	covered bool
 }
 
-// rangeModes are the modes that Slice has but for Commutative, which has profiles of its own: nobody ends such a task before others.
+// rangeModes are the modes that Slice has but for Commutative, which has profiles of its own:
+// nobody ends such a task before others.
 var rangeModes = allModes[:4]
 
 var commutativeModes = []chain.Mode{chain.ModeCommutative, chain.ModeCommutative, chain.ModeCommutative, chain.ModeInOut, chain.ModeIn}

@@ -320,7 +320,8 @@ func rangeOf(t *testing.T, buf []byte, word string) chain.Access {
 	return rangeTo(buf, d)
 }
 
-// Objects that overlap are strangers to each other as long as no range is named. A range waits for all.
+// Objects that overlap are strangers to each other as long as no range is named. A range waits for
+// all.
 func TestREG01_OverlappingObjects(t *testing.T) {
 	// Two chains that share bytes; a range in the common part waits for both.
 	playRanges(t, `
@@ -438,7 +439,8 @@ func TestREG10_OverlappingObjects(t *testing.T) {
 	`)
 }
 
-// TestFragmentsBounded: tables and records are as fragmented as what is in use, not as what was ever named.
+// TestFragmentsBounded: tables and records are as fragmented as what is in use, not as what was
+// ever named.
 func TestFragmentsBounded(t *testing.T) {
 	const size = 4096
 	var root chain.Node

@@ -87,7 +87,8 @@ func (p *Node) registerRanges(n *Node, list []Access, f *Flow) bool {
 		})
 		r.last.replace(s.lo, s.hi, rec)
 	}
-	if r.last.crowded() { // the table is to be as large as the memory in use is divided, not as what was ever named
+	if r.last.crowded() {
+		// the table is to be as large as the memory in use is divided, not as what was ever named
 		r.tidy()
 	}
 	f.drain()
@@ -98,7 +99,8 @@ func (p *Node) registerRanges(n *Node, list []Access, f *Flow) bool {
 	return starts
 }
 
-// joinAll makes n take part in the reductions in list. It panics if list names the memory of one otherwise.
+// joinAll makes n take part in the reductions in list. It panics if list names the memory of one
+// otherwise.
 func (p *Node) joinAll(n *Node, list []Access, f *Flow) {
 	if why := VetReductions(list); why != "" {
 		panic("deps: " + why)
@@ -112,7 +114,8 @@ func (p *Node) joinAll(n *Node, list []Access, f *Flow) {
 	}
 }
 
-// open enters what the parent has declared: the first child to name a byte of it continues the parent's access.
+// open enters what the parent has declared: the first child to name a byte of it continues the
+// parent's access.
 func (r *ranges) open() {
 	if r.last != nil {
 		return
@@ -217,7 +220,8 @@ func (p *Node) makeRanges(d *domain, f *Flow) {
 		}
 		switch s := e.last.state.Load(); {
 		case e.last == up && (s&hasW != 0 || isHolder(s)):
-			// Nothing more comes to its in-port that the children would wait for: it is as if nobody had named it.
+			// Nothing more comes to its in-port that the children would wait for: it is as if
+			// nobody had named it.
 		case e.last != up && finished(s):
 			f.set(e.last, closed)
 		default:
@@ -318,7 +322,8 @@ func (r *ranges) top(key object) *top {
 
 func (t *top) compare(lo uintptr) int { return cmp.Compare(t.lo, lo) }
 
-// releaseObject is Release for an access to the object at key, in a task whose children's domain is one of ranges.
+// releaseObject is Release for an access to the object at key, in a task whose children's domain is
+// one of ranges.
 func (r *ranges) releaseObject(key object, f *Flow) {
 	t := r.top(key)
 	t.a.given = true
@@ -367,7 +372,8 @@ func (r *ranges) mayRelease(x Access, lo, hi uintptr) (err error) {
 	return err
 }
 
-// leave takes the first k accesses of n out of the table again. Unlike undo it leaves nothing of them behind.
+// leave takes the first k accesses of n out of the table again. Unlike undo it leaves nothing of
+// them behind.
 func (n *Node) leave(d *domain, k int32) {
 	for i := range k {
 		a := n.at(i)
@@ -383,8 +389,9 @@ func (r *record) count() int {
 	return r.frags.n
 }
 
-// Accesses returns how many objects n accesses; in a domain of ranges, how many pieces of memory that
-// it uses in different ways or that have others between them. It is for the creator, before the task can start.
+// Accesses returns how many objects n accesses; in a domain of ranges, how many pieces of memory
+// that it uses in different ways or that have others between them. It is for the creator, before
+// the task can start.
 func (n *Node) Accesses() int {
 	if r := rangesOf(n); r != nil {
 		return r.own.count()

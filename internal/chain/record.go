@@ -12,13 +12,15 @@ import (
 // word and the same effects; neighbouring bytes in the same state are one fragment.
 // Messages between records carry an interval.
 //
-// A record never serves a second task, so that nothing is lost by a late message (README.md, "Ranges").
+// A record never serves a second task, so that nothing is lost by a late message (README.md,
+// "Ranges").
 type record struct {
 	mu xatomic.Mutex
 
 	// Guarded by mu once the record is published.
 	frags spans[frag]
-	wait  uintptr  // strong bytes that may not start yet, plus one while the task is being registered
+	// strong bytes that may not start yet, plus one while the task is being registered
+	wait  uintptr
 	keys  []hold   // objects that the task holds while it runs, besides bytes (commutative.go)
 	bytes []extent // that it holds; constant, and while it runs also those of frags
 
@@ -26,8 +28,9 @@ type record struct {
 	sink  *sink // constant; not nil for the record of a sink
 }
 
-// frag is the state of some bytes. What has no effect any more is made equal, so that fragments which differ in nothing
-// else can be joined: a link over which the write token has gone is dropped, and that token brings the bits that it implies.
+// frag is the state of some bytes. What has no effect any more is made equal, so that fragments
+// which differ in nothing else can be joined: a link over which the write token has gone is
+// dropped, and that token brings the bits that it implies.
 type frag struct {
 	state uint32
 	succ  *record // by hasNext
@@ -63,8 +66,8 @@ func (f *Flow) deliverNext() {
 	f.tell()
 }
 
-// add sets bits in the state of the bytes of r in [lo, hi), and puts what follows from it on the work
-// list. It reports whether the task may start by that.
+// add sets bits in the state of the bytes of r in [lo, hi), and puts what follows from it on the
+// work list. It reports whether the task may start by that.
 //
 // +checklocks:r.mu
 func (r *record) add(lo, hi uintptr, bits uint32, f *Flow) bool {
@@ -149,7 +152,8 @@ func (r *record) settle() {
 }
 
 // follow makes next the successor of r in [lo, hi), where r is the last of its domain. as is the
-// state of next's access, or nextUp if next is what the parent declared. What r passes on at once goes on the work list.
+// state of next's access, or nextUp if next is what the parent declared. What r passes on at once
+// goes on the work list.
 //
 // Bytes that are over are not linked: nothing will come from them.
 func (r *record) follow(lo, hi uintptr, next *record, as uint32, f *Flow) {
@@ -182,8 +186,9 @@ func (r *record) follow(lo, hi uintptr, next *record, as uint32, f *Flow) {
 	r.settle()
 }
 
-// adopt makes child the first child of r in [lo, hi), where no child has named the bytes before. as is the
-// state of its access. Bytes that have the write token, or that r's task holds, are not linked: the child waits for nothing before them.
+// adopt makes child the first child of r in [lo, hi), where no child has named the bytes before. as
+// is the state of its access. Bytes that have the write token, or that r's task holds, are not
+// linked: the child waits for nothing before them.
 func (r *record) adopt(lo, hi uintptr, child *record, as uint32, f *Flow) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -230,8 +235,9 @@ func (f *Flow) tell() {
 	}
 }
 
-// enterPlain is enter for the first accesses of list as long as they are what most are: strong, In, Out or
-// InOut, to objects that the list has not named yet. It returns how many these are, which is how many accesses of n it has filled.
+// enterPlain is enter for the first accesses of list as long as they are what most are: strong, In,
+// Out or InOut, to objects that the list has not named yet. It returns how many these are, which is
+// how many accesses of n it has filled.
 func (n *Node) enterPlain(d *domain, list []Access, f *Flow) (k int32) {
 	tab, mul, shift := d.tab, d.mul, d.shift
 	for k := range list {

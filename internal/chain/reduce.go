@@ -10,9 +10,10 @@ import (
 	"weft/internal/xatomic"
 )
 
-// Reduced is a reduction as a runtime sees it, without its type: package deps has what users see of it. To the engine a Reduce
-// access is a weak InOut: its task does not wait, and what follows waits for it. The rest is the runtime's: it hands out
-// private copies, and spawns a task that combines them (package task, README.md, "Reductions").
+// Reduced is a reduction as a runtime sees it, without its type: package deps has what users see of
+// it. To the engine a Reduce access is a weak InOut: its task does not wait, and what follows waits
+// for it. The rest is the runtime's: it hands out private copies, and spawns a task that combines
+// them (package task, README.md, "Reductions").
 type Reduced struct {
 	// Constant after Init.
 	key  object  // names the object
@@ -34,7 +35,8 @@ type Ops struct {
 	Combine func(copy any, lo, hi int) // merges it into the elements lo to hi of the object
 }
 
-// Init makes r the reduction of n elements, the first of which is object, for the caller of its own caller.
+// Init makes r the reduction of n elements, the first of which is object, for the caller of its own
+// caller.
 func (r *Reduced) Init(object Access, n int, ops Ops) {
 	var pc [1]uintptr
 	runtime.Callers(3, pc[:])
@@ -46,7 +48,8 @@ func (r *Reduced) InOut() Access {
 	return Access{ptr: r.key, how: how{mode: ModeInOut}, sizeHi: uint16(r.size >> 32), sizeLo: uint32(r.size)}
 }
 
-// Concurrent returns an access by which tasks that contribute to copies can be ordered with those that access the object.
+// Concurrent returns an access by which tasks that contribute to copies can be ordered with those
+// that access the object.
 func (r *Reduced) Concurrent() Access {
 	a := r.InOut()
 	a.mode = ModeConcurrent
@@ -69,7 +72,8 @@ func (r *Reduced) Meets(a Access) bool {
 	return max(lo, at) < min(hi, at+r.size)
 }
 
-// clash says why x, one of list, cannot be combined with an earlier access of the same task to the same object.
+// clash says why x, one of list, cannot be combined with an earlier access of the same task to the
+// same object.
 func clash(a *access, x Access, list []Access) string {
 	got := modeOf(a.state.Load())
 	if got != ModeReduce && x.mode != ModeReduce {
@@ -86,7 +90,8 @@ func clash(a *access, x Access, list []Access) string {
 	return ""
 }
 
-// extent returns the bytes that r is found by. The reduction of an empty slice has one, which is its own.
+// extent returns the bytes that r is found by. The reduction of an empty slice has one, which is
+// its own.
 func (r *Reduced) extent() (lo, hi uintptr) {
 	lo = addr(r.key)
 	return lo, lo + max(r.size, 1)

@@ -9,8 +9,8 @@ import (
 	"slices"
 )
 
-// Reductions is a list of reductions, each with a V, in the order in which they were added. It finds a reduction by the memory
-// that is reduced, in logarithmic time. The zero value is empty.
+// Reductions is a list of reductions, each with a V, in the order in which they were added. It
+// finds a reduction by the memory that is reduced, in logarithmic time. The zero value is empty.
 //
 // Invariant: no two of the reductions have memory in common. The caller sees to it, by Meeting.
 type Reductions[V any] struct {
@@ -65,7 +65,8 @@ func (l *Reductions[V]) Find(r *Reduced) *V {
 	return nil
 }
 
-// Meeting returns the V of a reduction other than but whose memory a names, until the list changes; nil if there is none.
+// Meeting returns the V of a reduction other than but whose memory a names, until the list changes;
+// nil if there is none.
 func (l *Reductions[V]) Meeting(a Access, but *Reduced) *V {
 	if i := l.meeting(a, but); i >= 0 {
 		return &l.all[i].v
@@ -110,7 +111,8 @@ func (l *Reductions[V]) meeting(a Access, but *Reduced) (at int) {
 	return at
 }
 
-// eachMeeting calls f for the places in all of the reductions whose memory a names, until f returns false.
+// eachMeeting calls f for the places in all of the reductions whose memory a names, until f returns
+// false.
 func (l *Reductions[V]) eachMeeting(a Access, f func(i int) bool) {
 	if l.index == nil {
 		for i := range l.all {
@@ -166,7 +168,8 @@ func (l *Reductions[V]) take(i int) V {
 	l.index.erase(p, l.index.next(p))
 	l.all[i] = reduction[V]{}
 	if l.holes++; l.holes > len(l.all)/2 {
-		l.all = copyOf(slices.DeleteFunc(l.all, func(x reduction[V]) bool { return x.r == nil }), len(l.all)-l.holes) // gives memory back
+		// gives memory back
+		l.all = copyOf(slices.DeleteFunc(l.all, func(x reduction[V]) bool { return x.r == nil }), len(l.all)-l.holes)
 		l.holes, l.first, l.index = 0, 0, nil
 		if len(l.all) > fewReductions {
 			l.enterAll()

@@ -13,7 +13,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// TestReductions compares random operations with a plain list: few reductions and many, of elements, slices and nothing.
+// TestReductions compares random operations with a plain list: few reductions and many, of
+// elements, slices and nothing.
 func TestReductions(t *testing.T) {
 	for seed := range uint64(8) {
 		rnd := rand.New(rand.NewPCG(seed, 8))
@@ -96,7 +97,8 @@ func TestReductions(t *testing.T) {
 	}
 }
 
-// A list of accesses, of which one names memory that another one reduces, is refused, however long it is.
+// A list of accesses, of which one names memory that another one reduces, is refused, however long
+// it is.
 func TestVetReductions(t *testing.T) {
 	for _, n := range []int{1, 3, 200} {
 		v := make([]int, 2*n)

@@ -7,10 +7,10 @@ import (
 	"fmt"
 )
 
-// Release gives up n's access x before the body ends. The access must be declared in
-// just this mode (Out is InOut by another name) and strength, and must not be
-// given up yet; else an error says what was declared. The children's accesses to the object so far are waited for by
-// what follows; children made later may not name it.
+// Release gives up n's access x before the body ends. The access must be declared in just this mode
+// (Out is InOut by another name) and strength, and must not be given up yet; else an error says
+// what was declared. The children's accesses to the object so far are waited for by what follows;
+// children made later may not name it.
 //
 // Only the body of n may call it.
 func (n *Node) Release(x Access, f *Flow) error {
@@ -59,12 +59,13 @@ func (n *Node) release(x Access, f *Flow) error {
 	return nil
 }
 
-// scanMax is the largest number of accesses that Release goes through one by one (guess: the time of two
-// entries of a table for each look).
+// scanMax is the largest number of accesses that Release goes through one by one (guess: the time
+// of two entries of a table for each look).
 const scanMax = 64
 
-// near is find for Release, in constant time. It looks beside the access of the last call and at both ends, since lists are
-// mostly gone through in order. Where that does not find it, it makes an index.
+// near is find for Release, in constant time. It looks beside the access of the last call and at
+// both ends, since lists are mostly gone through in order. Where that does not find it, it makes an
+// index.
 func (n *Node) near(key object, f *Flow) *access {
 	if n.count <= scanMax || n.dom != nil && (n.dom.n > 0 || inRanges(n.dom) != nil) {
 		return n.find(key)
@@ -86,8 +87,9 @@ func (n *Node) near(key object, f *Flow) *access {
 	return n.dom.own.probe(addr(key)).last
 }
 
-// makeIndex makes a table of n's accesses for Release. That of the children's domain, which is empty, would do as well, but to give
-// an access up by it costs one more line, and to end the task a walk through it.
+// makeIndex makes a table of n's accesses for Release. That of the children's domain, which is
+// empty, would do as well, but to give an access up by it costs one more line, and to end the task
+// a walk through it.
 func (n *Node) makeIndex(f *Flow) {
 	x := new(domain)
 	x.roomFor(n)

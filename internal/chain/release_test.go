@@ -12,8 +12,9 @@ import (
 	"weft/internal/chain"
 )
 
-// TestReleaseOfMany: a task with hundreds of accesses gives them up one by one, with children or without, in a domain of objects and
-// in one that has become one of ranges. Each lets just its successor start; what is not to be released is refused.
+// TestReleaseOfMany: a task with hundreds of accesses gives them up one by one, with children or
+// without, in a domain of objects and in one that has become one of ranges. Each lets just its
+// successor start; what is not to be released is refused.
 func TestReleaseOfMany(t *testing.T) {
 	const n = 300
 	for _, with := range []string{"nothing", "a child before", "a child after the first", "a range before"} {
@@ -95,8 +96,8 @@ func TestReleaseOfMany(t *testing.T) {
 	}
 }
 
-// TestReleaseOfManyAgain: a node whose tasks have many accesses, given up in random order, one task after the other. What was known of the accesses
-// of one task is not used for the next.
+// TestReleaseOfManyAgain: a node whose tasks have many accesses, given up in random order, one task
+// after the other. What was known of the accesses of one task is not used for the next.
 func TestReleaseOfManyAgain(t *testing.T) {
 	const n = 300
 	var m nodes

@@ -31,10 +31,10 @@ var rewrite = flag.Bool("rewrite", false, "write the golden scripts' output inst
 //	end NAME...                  the bodies end (root: the root's)
 //	freed                        the tasks whose memory may be reused
 //
-// An ACCESS is in(x), out(x), inout(x), concurrent(x), commutative(x), reduce(x), or with weak before it; x is
-// any word, or word[lo:hi] for many objects. zero is the zero Access. A task
-// that may start runs at once. Each command prints what it started; each block
-// ends with a line of what runs and what waits.
+// An ACCESS is in(x), out(x), inout(x), concurrent(x), commutative(x), reduce(x), or with weak
+// before it; x is any word, or word[lo:hi] for many objects. zero is the zero Access. A task that
+// may start runs at once. Each command prints what it started; each block ends with a line of what
+// runs and what waits.
 func TestScripts(t *testing.T) {
 	files, err := filepath.Glob("testdata/*.txt")
 	require.NoError(t, err)

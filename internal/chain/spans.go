@@ -9,9 +9,9 @@ type span[V any] struct {
 	v      V
 }
 
-// spans is an ordered list of disjoint spans: an array while there are few of them, else a
-// list of arrays. To find one takes logarithmic time; to insert or to cut one moves no more than one
-// array and, once in half an array's length, the list of arrays.
+// spans is an ordered list of disjoint spans: an array while there are few of them, else a list of
+// arrays. To find one takes logarithmic time; to insert or to cut one moves no more than one array
+// and, once in half an array's length, the list of arrays.
 //
 // The zero value is empty. It must not be copied, and has no lock of its own.
 type spans[V any] struct {
@@ -121,8 +121,8 @@ func (m *spans[V]) insert(p place, s span[V]) place {
 	return p
 }
 
-// cut makes two spans of the one at p, the first of them up to x, and returns the place of the first.
-// Precondition: x is inside.
+// cut makes two spans of the one at p, the first of them up to x, and returns the place of the
+// first. Precondition: x is inside.
 func (m *spans[V]) cut(p place, x uintptr) place {
 	s := *m.at(p)
 	m.at(p).hi = x
@@ -236,8 +236,8 @@ func (m *spans[V]) erase(p, q place) {
 	m.leaves = removeAt(m.leaves, from, q.leaf)
 }
 
-// crowded is called after each change and reports whether a tidy is worth its time: there are twice as many
-// spans as after the last, or there were many changes.
+// crowded is called after each change and reports whether a tidy is worth its time: there are twice
+// as many spans as after the last, or there were many changes.
 func (m *spans[V]) crowded() bool {
 	m.asked++
 	return m.n > tidyMin && (m.n > m.limit || m.asked > 4*m.n)

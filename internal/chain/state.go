@@ -55,8 +55,8 @@ const (
 	isReduce
 	isPart
 
-	// Constants too. isCommut: with isGroup, a group of Commutative accesses; without, one that acts as
-	// InOut, under a holder. isHeld: an ancestor holds the object (README.md, "Exclusion").
+	// Constants too. isCommut: with isGroup, a group of Commutative accesses; without, one that
+	// acts as InOut, under a holder. isHeld: an ancestor holds the object (README.md, "Exclusion").
 	isCommut
 	isHeld
 
@@ -112,8 +112,9 @@ const _ = -uint32(isReader ^ 1<<posReader | isWeak ^ 1<<posWeak | isCommut ^ 1<<
 //	rest   = ow and (hasNext or closed)
 //	unlock = a holder, and (outW or through)
 //
-// The tokens at the out-port count only together with those at the in-port. For most accesses the former
-// imply the latter; the children's chain of a holder begins before the in-port has the write token.
+// The tokens at the out-port count only together with those at the in-port. For most accesses the
+// former imply the latter; the children's chain of a holder begins before the in-port has the write
+// token.
 func effects(s uint32) uint32 {
 	w := s >> posW & 1
 	r := s&1 | w
@@ -171,9 +172,10 @@ func onlyReady(s uint32) bool {
 		(s&hasNext == 0 || s&(isReader|isGroup) == 0)
 }
 
-// lastWord reports whether who brings the next token is the only one who may still change s, the state of an access, as
-// long as no message to its in-port is late: the task is one of those that cannot have started without the token, so that it neither gives the access up nor
-// has children, and there is a successor, so that the creator is done with it (README.md, "The last to speak").
+// lastWord reports whether who brings the next token is the only one who may still change s, the
+// state of an access, as long as no message to its in-port is late: the task is one of those that
+// cannot have started without the token, so that it neither gives the access up nor has children,
+// and there is a successor, so that the creator is done with it (README.md, "The last to speak").
 func lastWord(s uint32) bool {
 	const others = hasW | through | outR | outW | hasChild | closed | lingers | isGroup | isWeak | isBridge | isReduce
 	return s&(hasNext|others|s>>posReader&1*hasR) == hasNext //bug:last-word
@@ -186,16 +188,16 @@ func readerOver(s uint32) uint32 { return s &^ (isSolo | isHeld | hasR | isReade
 // sameGroup reports whether neighbours in the states s and t are of one group.
 func sameGroup(s, t uint32) bool { return s&t&isGroup&^((s^t)>>(posCommut-posGroup)) != 0 }
 
-// isHolder reports whether s is of an access for which its task holds the object alone while it runs: a
-// strong Commutative one, if no ancestor does.
+// isHolder reports whether s is of an access for which its task holds the object alone while it
+// runs: a strong Commutative one, if no ancestor does.
 func isHolder(s uint32) bool { return s&(isCommut|isGroup|isWeak) == isCommut|isGroup }
 
-// holdsBelow reports whether s is of an access to an object that its task's descendants need not take: the task holds it, or one
-// above it.
+// holdsBelow reports whether s is of an access to an object that its task's descendants need not
+// take: the task holds it, or one above it.
 func holdsBelow(s uint32) bool { return s&isHeld != 0 || isHolder(s) }
 
-// below returns as, the state of an access that comes first in the domain of an access in state ps, with
-// what it inherits.
+// below returns as, the state of an access that comes first in the domain of an access in state ps,
+// with what it inherits.
 func below(ps, as uint32) uint32 {
 	if holdsBelow(ps) {
 		as = underHolder(as)

@@ -204,7 +204,8 @@ func (w *world) end(t *wtask) {
 	w.check()
 }
 
-// finish ends the tasks that run, and those that start then, until none is left. next chooses one of n.
+// finish ends the tasks that run, and those that start then, until none is left. next chooses one
+// of n.
 func (w *world) finish(next func(n int) int) {
 	for w.err == nil {
 		run := w.in(running)

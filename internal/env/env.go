@@ -22,7 +22,8 @@ import (
 	"time"
 )
 
-// Get returns a variable of this process's environment, weft's or somebody else's; "" if it is not set.
+// Get returns a variable of this process's environment, weft's or somebody else's; "" if it is not
+// set.
 func Get(name string) string { return os.Getenv(name) }
 
 // All returns the environment of this process, for another one that it starts.

@@ -63,7 +63,8 @@ func TestDistance(t *testing.T) {
 	}
 }
 
-// One process speaks for a job, whoever has started it, and knows its place if the launcher says how many there are.
+// One process speaks for a job, whoever has started it, and knows its place if the launcher says
+// how many there are.
 func TestSpeaks(t *testing.T) {
 	for _, l := range Launchers {
 		t.Setenv(l.Rank, "")

@@ -166,7 +166,8 @@ func Line(name string) string {
 	return fmt.Sprintf("weft: environment variable %s: %s", name, Problem(name))
 }
 
-// Speaks reports whether this process is the one of its job to say what should be said once: it is on its own, or rank 0.
+// Speaks reports whether this process is the one of its job to say what should be said once: it is
+// on its own, or rank 0.
 func Speaks() bool {
 	for _, l := range Launchers {
 		if rank := Get(l.Rank); rank != "" {

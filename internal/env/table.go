@@ -11,16 +11,17 @@ import (
 
 // What counts where neither a program nor the environment says anything, and others need to know.
 const (
-	DefaultWindow       = 4096     // tasks; their memory is about 2 MiB (measured in bench task/blocks)
+	// tasks; their memory is about 2 MiB (measured in bench task/blocks)
+	DefaultWindow       = 4096
 	DefaultRetry        = 10       // ParaStation MPI's
 	DefaultHistogramMax = 64 << 20 // bytes
-	// DefaultDeadAfter is long enough for a switch that begins anew with a port, and a short pause of a
-	// virtual machine. (A guess.)
+	// DefaultDeadAfter is long enough for a switch that begins anew with a port, and a short pause
+	// of a virtual machine. (A guess.)
 	DefaultDeadAfter = 8 * time.Second
-	// DefaultSingleCopy is in bytes. Below it, two copies by two processors at once are faster than one
-	// by the kernel, which has to find each page (52 against 124 µs for 1 MiB, 200 against 500 for 4 MiB
-	// on a virtual machine with Linux 6.18); a guess beyond 4 MiB, where less work for the processors
-	// together is to count.
+	// DefaultSingleCopy is in bytes. Below it, two copies by two processors at once are faster than
+	// one by the kernel, which has to find each page (52 against 124 µs for 1 MiB, 200 against 500
+	// for 4 MiB on a virtual machine with Linux 6.18); a guess beyond 4 MiB, where less work for
+	// the processors together is to count.
 	DefaultSingleCopy = 32 << 20
 
 	// MaxRanks bounds the ranks of a process, which need memory before any of them has begun;
@@ -205,7 +206,8 @@ var (
 			"To be set by part: `weft run -env PSP_SMP_NODE_ID=0 ./a : -env PSP_SMP_NODE_ID=1 ./a`"})
 )
 
-// Launcher has the variables by which a launcher tells a process its rank and how many ranks there are.
+// Launcher has the variables by which a launcher tells a process its rank and how many ranks there
+// are.
 type Launcher struct {
 	By, Rank, Ranks string
 	MPI             bool // an MPI library can connect what it starts

@@ -10,9 +10,10 @@ import (
 	"time"
 )
 
-// Ticks reads the clock of recordings: the processor's time-stamp counter, where it runs evenly and everywhere alike, else Go's
-// monotonic clock in nanoseconds. It is not ordered with the instructions around it: readings of two processors may
-// disagree with the order of what they read it for, by some hundreds of nanoseconds.
+// Ticks reads the clock of recordings: the processor's time-stamp counter, where it runs evenly and
+// everywhere alike, else Go's monotonic clock in nanoseconds. It is not ordered with the
+// instructions around it: readings of two processors may disagree with the order of what they read
+// it for, by some hundreds of nanoseconds.
 func Ticks() int64 {
 	if counterIsGood {
 		return counter()
@@ -37,7 +38,8 @@ type Moment struct {
 	Wall  int64 // nanoseconds since 1970, that go on evenly from the first moment of the process
 }
 
-// now reads both clocks. The reading of the counter is between two of the other, as close as five tries get.
+// now reads both clocks. The reading of the counter is between two of the other, as close as five
+// tries get.
 func now() Moment {
 	var tries [5]reading
 	for i := range tries {
@@ -63,7 +65,8 @@ type Clock struct {
 	rate  atomic.Uint64 // nanoseconds per tick, times 1<<32
 }
 
-// calibration is how long a new clock compares the two (guess: the rate is right to 1 in 10,000; it gets better with time).
+// calibration is how long a new clock compares the two (guess: the rate is right to 1 in 10,000; it
+// gets better with time).
 const calibration = time.Millisecond
 
 func newClock() *Clock {

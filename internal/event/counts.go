@@ -9,8 +9,9 @@ import (
 	"sync"
 )
 
-// Sampler decides which tasks of a writer are recorded, where not all are (Options.Sample), and counts the others by where they come from.
-// It belongs to one writer at a time; Skipped may be called by anybody.
+// Sampler decides which tasks of a writer are recorded, where not all are (Options.Sample), and
+// counts the others by where they come from. It belongs to one writer at a time; Skipped may be
+// called by anybody.
 type Sampler struct {
 	// Constant after construction.
 	rec   *Recorder
@@ -31,7 +32,8 @@ type Sampler struct {
 	old   map[uint32]uint64 // of origins that have no cell any more. +checklocks:mu
 }
 
-// counted is how many origins are counted without a lock (guess: more than programs have that spawn often).
+// counted is how many origins are counted without a lock (guess: more than programs have that spawn
+// often).
 const counted = 64
 
 type countCell struct {
@@ -41,12 +43,14 @@ type countCell struct {
 	moved  uint64 // of n, what was of other origins. +checklocks:Sampler.mu
 }
 
-// Adaptive as Options.Sample records all tasks while they come slowly, and the fewer the quicker they come, so that recording costs about the same share
-// of the time. Each recorded task says of how many it is one.
+// Adaptive as Options.Sample records all tasks while they come slowly, and the fewer the quicker
+// they come, so that recording costs about the same share of the time. Each recorded task says of
+// how many it is one.
 const Adaptive = -1
 
-// How Adaptive goes by what it sees: a slot looks at the clock after so many tasks, and records each if they came one in so much time. A task that is recorded
-// costs its slot some 50 ns, and the sinks some 500 (measured): so that is a sixtieth.
+// How Adaptive goes by what it sees: a slot looks at the clock after so many tasks, and records
+// each if they came one in so much time. A task that is recorded costs its slot some 50 ns, and the
+// sinks some 500 (measured): so that is a sixtieth.
 const (
 	adaptTasks = 512
 	adaptPace  = 32_000 // ns
@@ -70,8 +74,8 @@ func (r *Recorder) Sampler() *Sampler {
 	return s
 }
 
-// Take reports whether the next task is to be recorded. The gaps between those that are have all lengths from 1 to twice the mean,
-// by chance, so that no pattern of the program's hides from them.
+// Take reports whether the next task is to be recorded. The gaps between those that are have all
+// lengths from 1 to twice the mean, by chance, so that no pattern of the program's hides from them.
 func (s *Sampler) Take() bool {
 	if s.left--; s.left > 0 {
 		return false
@@ -104,7 +108,8 @@ func (s *Sampler) adapt() {
 	}
 }
 
-// Stands says of how many tasks the one that Take has taken last is one, as a power of two, where the sampler is adaptive; else zero.
+// Stands says of how many tasks the one that Take has taken last is one, as a power of two, where
+// the sampler is adaptive; else zero.
 func (s *Sampler) Stands() uint8 { return s.stood }
 
 // Skip counts a task that is not recorded.

@@ -10,7 +10,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// Every task is either taken or counted, also when there are more origins than cells, and while somebody asks.
+// Every task is either taken or counted, also when there are more origins than cells, and while
+// somebody asks.
 func TestHammerSampler(t *testing.T) {
 	r, err := New(Options{Sample: 8})
 	require.NoError(t, err)
@@ -63,13 +64,15 @@ func TestSampleOfAll(t *testing.T) {
 	require.EqualError(t, err, "event: one task of -2 is to be recorded; legal are 0 and 1, for all, to 1048576, and -1 for as many as cost little")
 }
 
-// What tasks stand for adds up to about how many there are, however the sampler changes; and while they come slowly, each is taken.
+// What tasks stand for adds up to about how many there are, however the sampler changes; and while
+// they come slowly, each is taken.
 func TestSampleAdaptive(t *testing.T) {
 	r, err := New(Options{Sample: Adaptive})
 	require.NoError(t, err)
 	require.True(t, r.Samples())
 	s := r.Sampler()
-	quick, slow := int64(1<<50), int64(1) // ticks a task that this takes for quick, whatever it is, or for slow
+	// ticks a task that this takes for quick, whatever it is, or for slow
+	quick, slow := int64(1<<50), int64(1)
 	s.pace = slow
 	for range 10 * adaptTasks {
 		require.True(t, s.Take())

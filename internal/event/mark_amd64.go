@@ -7,8 +7,9 @@ package event
 
 import "sync/atomic"
 
-// mark is a counter with one writer. This machine shows stores to others in their order, and Go's compiler keeps them in it, so a plain store
-// publishes what was written before it; sync/atomic would add a full fence, which costs as much as the rest of a record.
+// mark is a counter with one writer. This machine shows stores to others in their order, and Go's
+// compiler keeps them in it, so a plain store publishes what was written before it; sync/atomic
+// would add a full fence, which costs as much as the rest of a record.
 type mark struct{ v uint64 }
 
 func (w *mark) own() uint64   { return w.v }

@@ -19,7 +19,8 @@ type Origin struct {
 	Stack uint32  // of the spawn, by its number; zero if not known
 }
 
-// Names are the texts of a recording, by number. Events have the numbers. Any goroutine may use them.
+// Names are the texts of a recording, by number. Events have the numbers. Any goroutine may use
+// them.
 type Names struct {
 	mu      sync.Mutex
 	specs   []Origin          // number 1 is at 0. +checklocks:mu

@@ -12,7 +12,8 @@ import (
 	"unicode/utf8"
 )
 
-// Record is one event as it is recorded: when, what, and three words whose fields the table describes.
+// Record is one event as it is recorded: when, what, and three words whose fields the table
+// describes.
 type Record struct {
 	when    uint64 // ticks of the clock, 56 bits, above the kind
 	A, B, C uint64
@@ -38,7 +39,8 @@ func (r *Record) Get(f *Field) int64 {
 	return int64(w & (1<<f.Bits - 1))
 }
 
-// The layouts of the words that have more than one field. table.go has the same in its fields, and a test compares them.
+// The layouts of the words that have more than one field. table.go has the same in its fields, and
+// a test compares them.
 
 // Flags of Spawned.
 const (
@@ -51,7 +53,8 @@ const (
 	SpawnedOnReady                // it has an OnReady
 )
 
-// SpawnedSampled is where SpawnedC has, where tasks are sampled adaptively, of how many tasks this one was chosen by chance: the power of two.
+// SpawnedSampled is where SpawnedC has, where tasks are sampled adaptively, of how many tasks this
+// one was chosen by chance: the power of two.
 const SpawnedSampled = 56
 
 // SpawnedC packs what Spawned has besides task and parent.
@@ -84,7 +87,8 @@ func AccessB(address uintptr, mode uint8, weak, slice bool) uint64 {
 	return w
 }
 
-// PeerB packs the other side of a message: its rank in the communicator and the tag. Both may be negative, for wildcards.
+// PeerB packs the other side of a message: its rank in the communicator and the tag. Both may be
+// negative, for wildcards.
 func PeerB(peer, tag int) uint64 { return uint64(uint32(int32(peer))) | uint64(uint32(int32(tag)))<<32 }
 
 // Reasons of Blocked.
@@ -173,8 +177,8 @@ func (f *Field) text(v int64, spec func(uint32) string) string {
 	return strconv.FormatInt(v, 10)
 }
 
-// XML makes any text, such as the label of a task, one of XML: what XML cannot have, which is most control characters and what is no UTF-8, becomes the
-// replacement character.
+// XML makes any text, such as the label of a task, one of XML: what XML cannot have, which is most
+// control characters and what is no UTF-8, becomes the replacement character.
 func XML(text string) string {
 	return html.EscapeString(strings.Map(func(r rune) rune {
 		if r < ' ' && r != '\t' && r != '\n' && r != '\r' || r == 0xfffe || r == 0xffff {

@@ -20,13 +20,16 @@ import (
 type Sink interface {
 	// Begin is called once, before the other methods.
 	Begin(r *Recorder)
-	// Events takes what one source has recorded since the last call, in its order. It must not keep records. Sources
-	// come one after the other, so that the order of events of different sources is that of their times, not of the calls.
+	// Events takes what one source has recorded since the last call, in its order. It must not keep
+	// records. Sources come one after the other, so that the order of events of different sources
+	// is that of their times, not of the calls.
 	Events(s *Source, records []Record)
-	// Flush is called when what was recorded before some moment has come, with that moment. A writer that is held up between the look at
-	// the clock and the record may still come with something older.
+	// Flush is called when what was recorded before some moment has come, with that moment. A
+	// writer that is held up between the look at the clock and the record may still come with
+	// something older.
 	Flush(m Moment) error
-	// Idle is called after a Flush when, for now, nobody records any more: the program may end without a Close.
+	// Idle is called after a Flush when, for now, nobody records any more: the program may end
+	// without a Close.
 	Idle() error
 	// Close is called once, at the end, after the last Flush.
 	Close() error
@@ -34,30 +37,36 @@ type Sink interface {
 
 // Options set a recording up. The zero value is good.
 type Options struct {
-	// Ring is how many events of each source are kept until the sinks have taken them, a power of two. 0 means
-	// DefaultRing. An event takes 32 bytes.
+	// Ring is how many events of each source are kept until the sinks have taken them, a power of
+	// two. 0 means DefaultRing. An event takes 32 bytes.
 	Ring int
-	// Sample is of how many tasks one is recorded, by chance: the others are counted by where they come from, and have the number 0. Parts
-	// of recorded loops and main tasks are always recorded. 0 and 1 record all. Adaptive is a number that follows how quickly tasks come.
+	// Sample is of how many tasks one is recorded, by chance: the others are counted by where they
+	// come from, and have the number 0. Parts of recorded loops and main tasks are always recorded.
+	// 0 and 1 record all. Adaptive is a number that follows how quickly tasks come.
 	Sample int
-	// Eager has Adaptive record all tasks until Thin is called, and makes who records wait for room until then, as Patient does.
+	// Eager has Adaptive record all tasks until Thin is called, and makes who records wait for room
+	// until then, as Patient does.
 	Eager bool
-	// Patient makes who records wait for room where a ring is full. It is for tests that need all events: what is recorded then goes at the pace of the sinks.
+	// Patient makes who records wait for room where a ring is full. It is for tests that need all
+	// events: what is recorded then goes at the pace of the sinks.
 	Patient bool
-	// Stacks asks runtimes to record the stack of the spawn of each task that is recorded: Origin.Stack.
+	// Stacks asks runtimes to record the stack of the spawn of each task that is recorded:
+	// Origin.Stack.
 	Stacks bool
-	// Annotate asks runtimes to make tasks known to Go's own tools as well: labels of CPU samples, and regions of runtime/trace.
+	// Annotate asks runtimes to make tasks known to Go's own tools as well: labels of CPU samples,
+	// and regions of runtime/trace.
 	Annotate bool
 	// Wants are the kinds that are recorded. 0 means all.
 	Wants Set
 	// Sinks consume the recording.
 	Sinks []Sink
-	// Every is how often the sinks get what there is. 0 means 100 ms. A ring that is half full is emptied at once in any case.
+	// Every is how often the sinks get what there is. 0 means 100 ms. A ring that is half full is
+	// emptied at once in any case.
 	Every time.Duration
 }
 
-// DefaultRing is the size of a ring: 2 MiB of memory (some milliseconds of tasks that do nothing, which gives the
-// reader time to come).
+// DefaultRing is the size of a ring: 2 MiB of memory (some milliseconds of tasks that do nothing,
+// which gives the reader time to come).
 const DefaultRing = 1 << 16
 
 // MaxSample bounds Options.Sample.
@@ -69,8 +78,8 @@ const (
 	drainTurn = 100 * time.Millisecond // guess: what a person who watches does not notice
 )
 
-// A Recorder records the events of some runtimes and ranks. Its memory is that of the rings, whatever happens. Any
-// goroutine may call its methods.
+// A Recorder records the events of some runtimes and ranks. Its memory is that of the rings,
+// whatever happens. Any goroutine may call its methods.
 type Recorder struct {
 	// Constant after construction.
 	opt   Options // without zeros that stand for something
@@ -99,7 +108,8 @@ type Recorder struct {
 	over  bool  // the sinks are closed. +checklocks:drain
 }
 
-// Check says what in the options is not legal, and what is. New does so, too; who makes files for its sinks asks before.
+// Check says what in the options is not legal, and what is. New does so, too; who makes files for
+// its sinks asks before.
 func (o Options) Check() error {
 	if o.Ring != 0 && (o.Ring < minRing || o.Ring > maxRing || bits.OnesCount(uint(o.Ring)) != 1) {
 		return fmt.Errorf("event: a ring of %d events; legal are powers of two from %d to %d, and 0 for %d", o.Ring, minRing, maxRing, DefaultRing)
@@ -287,8 +297,8 @@ func (r *Recorder) flushLocked() error {
 	return r.err
 }
 
-// Close flushes and ends the recording, and closes the sinks. What is recorded afterwards goes nowhere. It returns the
-// first error of a sink, ever; later calls return the same.
+// Close flushes and ends the recording, and closes the sinks. What is recorded afterwards goes
+// nowhere. It returns the first error of a sink, ever; later calls return the same.
 func (r *Recorder) Close() error {
 	if !r.deaf.Swap(true) {
 		close(r.stop)
@@ -302,7 +312,8 @@ func (r *Recorder) Close() error {
 	_ = r.flushLocked()
 	r.over = true
 	for _, k := range r.opt.Sinks {
-		if err := k.Close(); err != nil && !errors.Is(r.err, err) { // a file that could not be written says so at each call
+		if err := k.Close(); err != nil && !errors.Is(r.err, err) {
+			// a file that could not be written says so at each call
 			r.err = errors.Join(r.err, err)
 		}
 	}

@@ -5,8 +5,8 @@ package event
 
 import "sync/atomic"
 
-// A Ring takes the events of one writer at a time, which may change if what hands the ring over orders the two. README.md,
-// "A ring", has the protocol; the numbers in the code are its steps.
+// A Ring takes the events of one writer at a time, which may change if what hands the ring over
+// orders the two. README.md, "A ring", has the protocol; the numbers in the code are its steps.
 type Ring struct {
 	// Constant after construction.
 	source
@@ -122,7 +122,8 @@ func (r *Shared) Put(k Kind, a, b, c uint64) {
 	}
 }
 
-// take is Ring.take. A record that is claimed and not written yet is left, with all after it, for the next time.
+// take is Ring.take. A record that is claimed and not written yet is left, with all after it, for
+// the next time.
 func (r *Shared) take(f func([]Record)) {
 	var some [256]Record
 	size := uint64(len(r.cells))

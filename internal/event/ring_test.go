@@ -216,7 +216,8 @@ func (c *slowSink) Flush(Moment) error           { return nil }
 func (c *slowSink) Idle() error                  { return nil }
 func (c *slowSink) Close() error                 { return nil }
 
-// A patient recording loses nothing, however small its rings are; after its end, nobody waits for it.
+// A patient recording loses nothing, however small its rings are; after its end, nobody waits for
+// it.
 func TestPatient(t *testing.T) {
 	sink := &slowSink{}
 	rec, err := New(Options{Ring: 64, Patient: true, Sinks: []Sink{sink}})

@@ -11,7 +11,8 @@ import (
 // Place says whose events a source has.
 type Place struct {
 	Kind PlaceKind
-	// Group tells apart runtimes, or runs of ranks, of one process: 1, 2, … The run that the processes of a job make together has 0 in each.
+	// Group tells apart runtimes, or runs of ranks, of one process: 1, 2, … The run that the
+	// processes of a job make together has 0 in each.
 	Group int
 	// Index is the slot or the rank.
 	Index int
@@ -36,8 +37,8 @@ func (k PlaceKind) String() string {
 	return names[k]
 }
 
-// Source is where events come from: a ring, as those who consume see it. Its events come in the order in which
-// they were put.
+// Source is where events come from: a ring, as those who consume see it. Its events come in the
+// order in which they were put.
 type Source struct {
 	ID    int // number in the recording: 0, 1, …
 	Place Place
@@ -55,7 +56,8 @@ type source struct {
 // Recorder returns the recording that the ring belongs to.
 func (s *source) Recorder() *Recorder { return s.rec }
 
-// Retire says that nothing more will be put. The ring's memory is free when the sinks have what is in it.
+// Retire says that nothing more will be put. The ring's memory is free when the sinks have what is
+// in it.
 func (s *source) Retire() { s.over.Store(true) }
 
 func (s *source) wake() {
@@ -65,7 +67,8 @@ func (s *source) wake() {
 	}
 }
 
-// awaits lets others run where a ring is full and the recording waits for room, and reports whether that is so. Who reads needs nothing of who writes.
+// awaits lets others run where a ring is full and the recording waits for room, and reports whether
+// that is so. Who reads needs nothing of who writes.
 func (s *source) awaits() bool {
 	if !s.rec.opt.Patient && !s.rec.eager.Load() || s.rec.deaf.Load() {
 		return false

@@ -8,19 +8,22 @@ import (
 	"slices"
 )
 
-// Stack is where a spawn was called: the frames of the body that called it, and what task that body is of.
+// Stack is where a spawn was called: the frames of the body that called it, and what task that body
+// is of.
 type Stack struct {
-	// By is the number of the origin of the task that spawned; 0 if it was no task. The stack of that origin, if it has one, goes on
-	// from here outwards.
+	// By is the number of the origin of the task that spawned; 0 if it was no task. The stack of
+	// that origin, if it has one, goes on from here outwards.
 	By uint32
-	// PCs are the frames, innermost first, as runtime.Callers gives them. Outermost is the body, if there are fewer than StackDepth.
+	// PCs are the frames, innermost first, as runtime.Callers gives them. Outermost is the body, if
+	// there are fewer than StackDepth.
 	PCs []uintptr
 }
 
 // StackDepth is how many frames of one body a stack has at most.
 const StackDepth = 24
 
-// mostStacks bounds the stacks of a recording (guess: programs have some tens; what spawns at every depth of a recursion of its own has more).
+// mostStacks bounds the stacks of a recording (guess: programs have some tens; what spawns at every
+// depth of a recursion of its own has more).
 const mostStacks = 1 << 14
 
 // stacks are the distinct stacks of a recording. Guarded by Names.mu.
@@ -30,9 +33,10 @@ type stacks struct {
 	full uint64 // stacks that had no room
 }
 
-// Stack returns the number of a stack; 0 if there is no room for another one. The same stack has the same number. A spawn by a body that an
-// outer task of by was spawned from at the same place has that one's stack: so a recursion of tasks has one stack for each way
-// to get around it, not one for each depth.
+// Stack returns the number of a stack; 0 if there is no room for another one. The same stack has
+// the same number. A spawn by a body that an outer task of by was spawned from at the same place
+// has that one's stack: so a recursion of tasks has one stack for each way to get around it, not
+// one for each depth.
 func (n *Names) Stack(by uint32, pcs []uintptr) uint32 {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -66,7 +70,8 @@ func (n *Names) Stack(by uint32, pcs []uintptr) uint32 {
 	return id
 }
 
-// learnLocked keeps the number of a stack, if the table does not get too large by that. +checklocks:n.mu
+// learnLocked keeps the number of a stack, if the table does not get too large by that.
+// +checklocks:n.mu
 func (n *Names) learnLocked(key []byte, id uint32) {
 	if n.stacks.ids == nil {
 		n.stacks.ids = map[string]uint32{}
@@ -76,7 +81,8 @@ func (n *Names) learnLocked(key []byte, id uint32) {
 	}
 }
 
-// StackOf returns the stack that has a number; the zero one if none has. Its frames are not to be changed.
+// StackOf returns the stack that has a number; the zero one if none has. Its frames are not to be
+// changed.
 func (n *Names) StackOf(id uint32) Stack {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -116,7 +122,8 @@ func (r *Recorder) StackCache() *StackCache {
 	return &StackCache{names: &r.names}
 }
 
-// Find returns the number of the stack that the writer knows by a key, which is as long as a stack at most; 0 if it is not in the cache.
+// Find returns the number of the stack that the writer knows by a key, which is as long as a stack
+// at most; 0 if it is not in the cache.
 func (c *StackCache) Find(by uint32, key []uintptr) uint32 {
 	s := c.slot(by, key)
 	if s.by != by || !slices.Equal(s.key[:s.n], key) {
@@ -125,7 +132,8 @@ func (c *StackCache) Find(by uint32, key []uintptr) uint32 {
 	return s.id
 }
 
-// Learn is Names.Stack of the innermost frames, which the writer will know by a key: equal keys are of equal stacks.
+// Learn is Names.Stack of the innermost frames, which the writer will know by a key: equal keys are
+// of equal stacks.
 func (c *StackCache) Learn(by uint32, key, pcs []uintptr) uint32 {
 	key = key[:min(len(key), StackDepth)]
 	s := c.slot(by, key)

@@ -10,7 +10,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// Numbers of stacks: the same for the same; a recursion comes back to the stack that it came from, by whatever way; others are told apart.
+// Numbers of stacks: the same for the same; a recursion comes back to the stack that it came from,
+// by whatever way; others are told apart.
 func TestNamesStack(t *testing.T) {
 	var n Names
 	main := n.Stack(0, []uintptr{1, 2})

@@ -111,8 +111,8 @@ var (
 	ofWindow = []Field{part(0, "window", Window, 0, 32)}
 )
 
-// table is the single place that says what events there are. Decoder, printer, checker, timeline and docs/events.md are made
-// from it.
+// table is the single place that says what events there are. Decoder, printer, checker, timeline
+// and docs/events.md are made from it.
 var table = [kinds - 1]Info{
 	{Lost, "lost", groupAll, "{count} events were lost here, since the ring was full", []Field{word(0, "count", Number)}},
 
@@ -196,8 +196,8 @@ func (k Kind) String() string {
 	return fmt.Sprintf("kind %d", uint8(k))
 }
 
-// Kind says what happened. The numbers are those of recorded traces: they are never used again for something
-// else, and new ones are added at the end.
+// Kind says what happened. The numbers are those of recorded traces: they are never used again for
+// something else, and new ones are added at the end.
 type Kind uint8
 
 // The kinds of events. table.go says what each has and means.

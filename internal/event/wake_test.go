@@ -326,7 +326,8 @@ func TestReader(t *testing.T) {
 		every time.Duration
 		put   int
 		want  string
-	}{{1 << 40, minRing/2 + 1, " 0: parked 31"}, {time.Millisecond, 1, " flush"}} { // the last is put after the wake
+	}{{1 << 40, minRing/2 + 1, " 0: parked 31"}, {time.Millisecond, 1, " flush"}} {
+		// the last is put after the wake
 		var log []string
 		k := &told{log: &log, came: make(chan string, 4*minRing)}
 		rec, err := New(Options{Ring: minRing, Sinks: []Sink{k}, Every: c.every})

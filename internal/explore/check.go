@@ -19,8 +19,8 @@ var (
 // Big reports whether the larger bounds are asked for.
 func Big() bool { return *bigFlag }
 
-// Test explores the program and fails with the schedule of the first failure, or if there are more orders than
-// cfg.MaxRuns. With -explore.replay it runs one order only.
+// Test explores the program and fails with the schedule of the first failure, or if there are more
+// orders than cfg.MaxRuns. With -explore.replay it runs one order only.
 func Test(t testing.TB, cfg Config, setup func(*Run)) Result {
 	t.Helper()
 	if *replayFlag != "" {
@@ -43,8 +43,8 @@ func Test(t testing.TB, cfg Config, setup func(*Run)) Result {
 	return res
 }
 
-// TestSome is Test, but where some is not zero, that many orders are run by chance, since all would be too many: none with -short, all with
-// -explore.big.
+// TestSome is Test, but where some is not zero, that many orders are run by chance, since all would
+// be too many: none with -short, all with -explore.big.
 func TestSome(t testing.TB, some int, setup func(*Run)) {
 	t.Helper()
 	if some == 0 || Big() {
@@ -64,8 +64,8 @@ func TestSome(t testing.TB, some int, setup func(*Run)) {
 // runsMax is a limit for programs that are larger than was thought.
 const runsMax = 5_000_000
 
-// TestWithin is Test, but where bound is not zero, the orders with fewer preemptions than that are run, and none with
-// -short. With big, the program is run only with -explore.big.
+// TestWithin is Test, but where bound is not zero, the orders with fewer preemptions than that are
+// run, and none with -short. With big, the program is run only with -explore.big.
 func TestWithin(t testing.TB, bound int, big bool, setup func(*Run)) {
 	t.Helper()
 	if big && !Big() || bound > 0 && testing.Short() {

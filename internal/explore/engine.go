@@ -192,7 +192,8 @@ func (e *engine) body(p *proc) {
 // killed is what unwinds the stack of one who ends before a step.
 type killed struct{}
 
-// dismissed is what unwinds the stacks of those who are in the middle of something when a run is over.
+// dismissed is what unwinds the stacks of those who are in the middle of something when a run is
+// over.
 type dismissed struct{}
 
 // dismiss ends them: each of their operations panics from now on, so that deferred

@@ -55,15 +55,16 @@ type Run struct {
 	names []name
 }
 
-// Go adds a goroutine, which has to end. In the setup only: goroutines of the program are started with
-// xatomic.Go.
+// Go adds a goroutine, which has to end. In the setup only: goroutines of the program are started
+// with xatomic.Go.
 func (r *Run) Go(name string, f func()) { r.e.add(name, f) }
 
 // Daemon adds a goroutine that may be left waiting when nobody can go on.
 func (r *Run) Daemon(name string, f func()) { r.e.add(name, f).daemon = true }
 
-// Mortal adds a goroutine that ends after so many steps, as if its process were killed: nothing that it was about to do is done, and locks stay locked.
-// Behind that, or when f has returned, what comes after it is up to then, which is called in its place. In the setup only.
+// Mortal adds a goroutine that ends after so many steps, as if its process were killed: nothing
+// that it was about to do is done, and locks stay locked. Behind that, or when f has returned, what
+// comes after it is up to then, which is called in its place. In the setup only.
 func (r *Run) Mortal(name string, steps int, f, then func()) {
 	var p *proc
 	p = r.e.add(name, func() {
@@ -74,7 +75,8 @@ func (r *Run) Mortal(name string, steps int, f, then func()) {
 	p.mortal, p.left = true, steps
 }
 
-// Whole runs f, before or behind which the goroutine may end (Mortal), but not within. The others see its steps one by one, as always.
+// Whole runs f, before or behind which the goroutine may end (Mortal), but not within. The others
+// see its steps one by one, as always.
 func (r *Run) Whole(f func()) {
 	p := r.e.cur
 	p.age()
@@ -123,8 +125,8 @@ func (r *Run) Check(ok bool, format string, args ...any) {
 	}
 }
 
-// Explore runs the program that setup makes in every order of its steps, up to orders that differ only in
-// steps which do not touch the same object, and stops at the first failure.
+// Explore runs the program that setup makes in every order of its steps, up to orders that differ
+// only in steps which do not touch the same object, and stops at the first failure.
 func Explore(cfg Config, setup func(*Run)) Result {
 	e := newEngine(cfg, setup)
 	defer e.close()
@@ -160,7 +162,8 @@ func Random(cfg Config, seed uint64, count int, setup func(*Run)) Result {
 	return e.res
 }
 
-// Replay runs the program in the order of a Failure's Script, and returns the failure; nil if there is none.
+// Replay runs the program in the order of a Failure's Script, and returns the failure; nil if there
+// is none.
 func Replay(script string, setup func(*Run)) (*Failure, error) {
 	e := newEngine(Config{sites: true}, setup)
 	defer e.close()
@@ -205,8 +208,8 @@ func (r *Run) Now() Mark {
 	return Mark{p.id, p.clock[p.id] + 1}
 }
 
-// Before reports whether m comes before the present moment in each order that has the same outcome: not by
-// chance, but because the steps between order them.
+// Before reports whether m comes before the present moment in each order that has the same outcome:
+// not by chance, but because the steps between order them.
 func (r *Run) Before(m Mark) bool {
 	p := r.e.cur
 	return m.proc == p.id || p.clock[m.proc] >= m.time
@@ -223,8 +226,8 @@ func (r *Run) Plain(x any) {
 	o.marks[p.id] = p.clock[p.id] + 1
 }
 
-// Free says that the memory of the words is free from now on. It is a failure if one of them is used
-// later, or might be in another order of the same outcome.
+// Free says that the memory of the words is free from now on. It is a failure if one of them is
+// used later, or might be in another order of the same outcome.
 func (r *Run) Free(words ...any) {
 	p := r.e.cur
 	for _, x := range words {

@@ -260,7 +260,8 @@ func TestNotDeterministic(t *testing.T) {
 	require.Contains(t, res.Failure.Why, "not deterministic")
 }
 
-// A mortal goroutine ends before each of its steps, and what comes behind it sees the steps before, and none after.
+// A mortal goroutine ends before each of its steps, and what comes behind it sees the steps before,
+// and none after.
 func TestMortal(t *testing.T) {
 	for life := range 5 {
 		seen := map[int32]bool{}
@@ -282,8 +283,8 @@ func TestMortal(t *testing.T) {
 	}
 }
 
-// A random program: a few goroutines, each with a list of operations on words, locks and channels. Its
-// outcome is what each operation gave.
+// A random program: a few goroutines, each with a list of operations on words, locks and channels.
+// Its outcome is what each operation gave.
 type action struct{ kind, obj, arg int }
 
 func randomProgram(rng *rand.Rand) [][]action {

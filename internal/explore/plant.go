@@ -20,23 +20,24 @@ import (
 	"testing"
 )
 
-// A Bug is a mistake that is planted in the code of a package, to see that an exploration finds
-// it. The test builds a copy; the package itself has a mark where the mistake is made: a comment //bug:NAME
-// at the end of the line on which a statement begins. If there are two of one NAME, the place is
-// from the first statement to the second, of one block. Places do not overlap; several bugs may have
-// the same one.
+// A Bug is a mistake that is planted in the code of a package, to see that an exploration finds it.
+// The test builds a copy; the package itself has a mark where the mistake is made: a comment
+// //bug:NAME at the end of the line on which a statement begins. If there are two of one NAME, the
+// place is from the first statement to the second, of one block. Places do not overlap; several
+// bugs may have the same one.
 type Bug struct {
 	Name string
 	File string // of the package
 	At   string // the NAME of a mark in it
 	New  string // statements that stand there instead
 	Decl string // declares what the place declares by :=, if that is used after it
-	Test string // the test that is to fail, or TEST/SUBTEST; a subtest may be one with larger bounds
+	// the test that is to fail, or TEST/SUBTEST; a subtest may be one with larger bounds
+	Test string
 }
 
-// FindBugs builds the package in the current directory with all bugs, each of which a flag of the copy switches on,
-// and requires each to be found by its test: by a schedule and in no other way. With no bug switched on, all
-// these tests pass, with -short.
+// FindBugs builds the package in the current directory with all bugs, each of which a flag of the
+// copy switches on, and requires each to be found by its test: by a schedule and in no other way.
+// With no bug switched on, all these tests pass, with -short.
 func FindBugs(t *testing.T, pkg string, bugs []Bug) {
 	t.Helper()
 	binary := buildBugs(t, pkg, bugs)

@@ -18,7 +18,8 @@ import (
 // are to be explored as well.
 func (e *engine) record(p *proc, k xatomic.Kind, x any, v int64, wrote bool) {
 	i := len(e.trace)
-	if wrote && e.searching() && i < len(e.nodes) { // no replay, and not the rest of a run that leads nowhere new
+	if wrote && e.searching() && i < len(e.nodes) {
+		// no replay, and not the rest of a run that leads nowhere new
 		e.nodes[i].wrote.add(p.id)
 	}
 	for _, q := range e.procs {
@@ -59,8 +60,8 @@ func (e *engine) record(p *proc, k xatomic.Kind, x any, v int64, wrote bool) {
 func (e *engine) searching() bool { return e.script == nil && e.random == nil }
 func (e *engine) reducing() bool  { return e.searching() && !e.dead && !e.cfg.Full && e.cfg.Bound < 0 }
 
-// races returns the steps on o that are in a race with p's step of kind k: they conflict with it, and nothing
-// orders them but that they came first.
+// races returns the steps on o that are in a race with p's step of kind k: they conflict with it,
+// and nothing orders them but that they came first.
 func (e *engine) races(p *proc, o *object, k xatomic.Kind, wrote bool) []int {
 	e.rivals = o.rivals(e.rivals[:0], k, wrote)
 	out := e.rivals[:0]

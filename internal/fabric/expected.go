@@ -9,9 +9,10 @@ import (
 	"sync"
 )
 
-// Expected is the table of the transfers that an endpoint waits for, for fabrics that carry them in pieces: Expect is [Expected.Add],
-// Forget is [Expected.Forget], and whoever reads a piece asks for its place by Begin and calls End. The pieces of a transfer come in order. The zero
-// value is ready; any goroutine may call anything.
+// Expected is the table of the transfers that an endpoint waits for, for fabrics that carry them in
+// pieces: Expect is [Expected.Add], Forget is [Expected.Forget], and whoever reads a piece asks for
+// its place by Begin and calls End. The pieces of a transfer come in order. The zero value is
+// ready; any goroutine may call anything.
 type Expected struct {
 	mu     sync.Mutex
 	waits  map[transfer]*expectation // guarded by mu
@@ -24,7 +25,8 @@ type transfer struct {
 	key uint64
 }
 
-// expectation is guarded by the table's mu, but for dst, whose bytes from here on are written by whoever has begun a piece.
+// expectation is guarded by the table's mu, but for dst, whose bytes from here on are written by
+// whoever has begun a piece.
 type expectation struct {
 	dst    []byte
 	done   func(error)
@@ -53,7 +55,8 @@ func (x *Expected) Add(src int, key uint64, dst []byte, done func(error)) {
 	done(err)
 }
 
-// Forget ends the waiting, unless a piece is being written: then it ends with ErrClosed behind that piece.
+// Forget ends the waiting, unless a piece is being written: then it ends with ErrClosed behind that
+// piece.
 func (x *Expected) Forget(src int, key uint64) bool {
 	x.mu.Lock()
 	defer x.mu.Unlock()
@@ -77,8 +80,8 @@ func (x *Expected) Waiting() bool {
 	return len(x.waits) > 0
 }
 
-// Begin returns the place of the next n bytes of a transfer, which begin at off; nil if they are to be dropped. The caller calls
-// End if it gets a place.
+// Begin returns the place of the next n bytes of a transfer, which begin at off; nil if they are to
+// be dropped. The caller calls End if it gets a place.
 func (x *Expected) Begin(src int, key, off uint64, n int) ([]byte, error) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
@@ -93,7 +96,8 @@ func (x *Expected) Begin(src int, key, off uint64, n int) ([]byte, error) {
 	return e.dst[e.here : e.here+n : e.here+n], nil
 }
 
-// End says that the place which Begin returned is written, or, with an error, that it never will be.
+// End says that the place which Begin returned is written, or, with an error, that it never will
+// be.
 func (x *Expected) End(src int, key uint64, n int, err error) {
 	x.mu.Lock()
 	t := transfer{src, key}
@@ -139,7 +143,8 @@ func (x *Expected) Close() {
 	x.end(ErrClosed, func(transfer) bool { return true })
 }
 
-// end ends those of the chosen transfers that nobody is writing to, and marks the others. The caller holds mu, which end unlocks.
+// end ends those of the chosen transfers that nobody is writing to, and marks the others. The
+// caller holds mu, which end unlocks.
 func (x *Expected) end(err error, chosen func(transfer) bool) {
 	var over []*expectation
 	for t, e := range x.waits {

@@ -96,7 +96,8 @@ func TestExpectedFromDone(t *testing.T) {
 	}
 }
 
-// Ranks whose pieces come, whose transfers are taken back and who are lost, all at once: each transfer ends once or is taken back, and its bytes are in place.
+// Ranks whose pieces come, whose transfers are taken back and who are lost, all at once: each
+// transfer ends once or is taken back, and its bytes are in place.
 func TestExpectedHammer(t *testing.T) {
 	var x Expected
 	var wg sync.WaitGroup
@@ -280,7 +281,8 @@ func TestLastHammer(t *testing.T) {
 	}
 }
 
-// The end of several parts is one end, behind the last of them, with the error of the first that has failed.
+// The end of several parts is one end, behind the last of them, with the error of the first that
+// has failed.
 func TestLast(t *testing.T) {
 	first, second := errors.New("first"), errors.New("second")
 	for _, parts := range [][]error{{nil}, {first}, {nil, nil}, {first, nil}, {nil, first}, {first, second}, {nil, first, nil, second}} {

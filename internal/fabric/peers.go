@@ -10,8 +10,8 @@ import (
 )
 
 // Peers is the table of an endpoint's peers by rank, of which it is one itself. It grows and never
-// shrinks: a peer that was dropped stays, as one that takes nothing. To read it takes no lock. The zero
-// value is empty. Any goroutine may call anything.
+// shrinks: a peer that was dropped stays, as one that takes nothing. To read it takes no lock. The
+// zero value is empty. Any goroutine may call anything.
 type Peers[P any] struct {
 	list atomic.Pointer[[]*P]
 

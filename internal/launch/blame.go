@@ -5,21 +5,24 @@ package launch
 
 import "fmt"
 
-// Who fails because another rank has says so, before it can end: what ends first is not what failed first. README.md, "The end of a rank".
+// Who fails because another rank has says so, before it can end: what ends first is not what failed
+// first. README.md, "The end of a rank".
 
 // Blame is what a rank has said of its failure.
 type Blame struct {
 	Rank int // whose failure has this one fail, which may be its own; -1: it cannot say whose
-	// Certain: this one fails because of that. Otherwise it knows of the other's failure and may go on; if it fails at about the same
-	// time, that is why.
+	// Certain: this one fails because of that. Otherwise it knows of the other's failure and may go
+	// on; if it fails at about the same time, that is why.
 	Certain bool
-	// Reason is that failure in one sentence, for the others, where it is certain; Lost: it is the loss of the rank, and the sentence says how.
+	// Reason is that failure in one sentence, for the others, where it is certain; Lost: it is the
+	// loss of the rank, and the sentence says how.
 	Reason string
 	Lost   bool
 }
 
-// Blame tells the launcher that this rank is about to fail because another one has, or may be. The first that is certain counts, or else the last.
-// It is for the job's exit status only, and is nothing if the rank then does not fail.
+// Blame tells the launcher that this rank is about to fail because another one has, or may be. The
+// first that is certain counts, or else the last. It is for the job's exit status only, and is
+// nothing if the rank then does not fail.
 func (c *Client) Blame(b Blame) error {
 	rank := b.Rank
 	if rank < -1 || rank >= c.place.Ranks || rank == c.place.Rank && !b.Certain {
@@ -57,7 +60,8 @@ func (s *space) blame(rank int, f *frame) error {
 	return nil
 }
 
-// cause is what the others are told of the failure that a rank has ended with; nil: it has not said.
+// cause is what the others are told of the failure that a rank has ended with; nil: it has not
+// said.
 func (m *member) cause() *Blame {
 	if b := m.blames; b != nil && b.Certain && b.Rank >= 0 && b.Reason != "" {
 		return b

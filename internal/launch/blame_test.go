@@ -23,7 +23,8 @@ func TestBlameIsKnown(t *testing.T) {
 		{Blame{Rank: -1}, Blame{Rank: 1, Certain: true}},
 	} {
 		require.NoError(t, cs[0].Blame(row.say))
-		// Frames are taken in their order: who has the answer to a later one knows that this one was taken.
+		// Frames are taken in their order: who has the answer to a later one knows that this one
+		// was taken.
 		key := fmt.Sprint(i)
 		require.NoError(t, cs[0].Put(key, nil))
 		_, err := cs[0].Get(t.Context(), 0, key)
@@ -41,8 +42,8 @@ func TestBlameIsKnown(t *testing.T) {
 	}
 }
 
-// The others are told of an end by what the rank has said of its failure, if that is certain: whose it
-// is, why, and whether it is a loss; or else by what it has said of its own.
+// The others are told of an end by what the rank has said of its failure, if that is certain: whose
+// it is, why, and whether it is a loss; or else by what it has said of its own.
 func TestCauseOfAnEnd(t *testing.T) {
 	other := Blame{Rank: 1, Certain: true, Reason: "no room"}
 	lost := Blame{Rank: 1, Certain: true, Reason: "gone", Lost: true}
@@ -74,7 +75,8 @@ func TestCauseOfAnEnd(t *testing.T) {
 	}
 }
 
-// A rank that blames whom there is not, or itself without being certain, does not keep to the protocol.
+// A rank that blames whom there is not, or itself without being certain, does not keep to the
+// protocol.
 func TestBlameOfNobody(t *testing.T) {
 	sp := newSpace(2)
 	_, err := sp.join(0)

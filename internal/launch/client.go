@@ -23,17 +23,20 @@ import (
 const (
 	// lostGrace is how long a rank whose launcher is gone has to come to its end by itself.
 	lostGrace = 2 * time.Second
-	// lostStatus is the exit status of a rank that did not: what a shell shows for SIGHUP, of which this is the like.
+	// lostStatus is the exit status of a rank that did not: what a shell shows for SIGHUP, of which
+	// this is the like.
 	lostStatus = 129
 )
 
-// endProcess ends a rank that does not end by itself. Tests of a Client in the process of its launcher have another.
+// endProcess ends a rank that does not end by itself. Tests of a Client in the process of its
+// launcher have another.
 var endProcess = func(rank int, why error) {
 	fmt.Fprintf(os.Stderr, "weft: rank %d ends: %v\n", rank, why)
 	os.Exit(lostStatus)
 }
 
-// Client is a rank's connection to its launcher. All methods may be called at any time by any goroutine.
+// Client is a rank's connection to its launcher. All methods may be called at any time by any
+// goroutine.
 type Client struct {
 	// Constant after construction.
 	place  Place
@@ -50,20 +53,21 @@ type Client struct {
 	wmu     sync.Mutex // held while a frame is written
 	watchMu sync.Mutex // held while watchers are called; above mu
 
-	mu       sync.Mutex
-	keys     map[string]bool        // guarded by mu: what this rank has put
-	bytes    int                    // guarded by mu: of the values of keys
-	next     uint64                 // guarded by mu: the id of the last get
-	gets     map[uint64]chan answer // guarded by mu: capacity 1
-	round    uint64                 // guarded by mu: exchanges begun
-	shares   [][]byte               // guarded by mu: of the exchange that is being made
-	exchange chan answer            // guarded by mu: who waits for the exchange; nil: nobody; capacity 1
-	broken   error                  // guarded by mu: why there can be no more exchanges
-	deaths   map[int]*Death         // guarded by mu
-	watchers []func(error)          // guarded by watchMu
-	abort    *Abort                 // guarded by mu: the job is being ended
-	err      error                  // guarded by mu: the connection is of no use any more
-	left     bool                   // guarded by mu
+	mu     sync.Mutex
+	keys   map[string]bool        // guarded by mu: what this rank has put
+	bytes  int                    // guarded by mu: of the values of keys
+	next   uint64                 // guarded by mu: the id of the last get
+	gets   map[uint64]chan answer // guarded by mu: capacity 1
+	round  uint64                 // guarded by mu: exchanges begun
+	shares [][]byte               // guarded by mu: of the exchange that is being made
+	// guarded by mu: who waits for the exchange; nil: nobody; capacity 1
+	exchange chan answer
+	broken   error          // guarded by mu: why there can be no more exchanges
+	deaths   map[int]*Death // guarded by mu
+	watchers []func(error)  // guarded by watchMu
+	abort    *Abort         // guarded by mu: the job is being ended
+	err      error          // guarded by mu: the connection is of no use any more
+	left     bool           // guarded by mu
 }
 
 type answer struct {
@@ -72,7 +76,8 @@ type answer struct {
 	err    error
 }
 
-// Join connects this process to its launcher as the rank that the place says. A process does so once.
+// Join connects this process to its launcher as the rank that the place says. A process does so
+// once.
 func (p *Place) Join(ctx context.Context) (*Client, error) {
 	var c *Client
 	err := patiently(ctx, func() (err error) { c, err = p.join(ctx); return err })
@@ -140,7 +145,8 @@ func (c *Client) Rank() int { return c.place.Rank }
 // Size returns the number of ranks of the job.
 func (c *Client) Size() int { return c.place.Ranks }
 
-// Part returns which part of the command line this rank is of: 0 for the first, 1 for what follows the first colon.
+// Part returns which part of the command line this rank is of: 0 for the first, 1 for what follows
+// the first colon.
 func (c *Client) Part() int { return c.part }
 
 // Node returns the identity of this rank's node; "" if it is not known, for the reason that Meet
@@ -150,8 +156,8 @@ func (c *Client) Node() NodeID { return c.node }
 // JobID returns the name of the job, which is in the names of its files.
 func (c *Client) JobID() string { return c.id }
 
-// Dir returns the job directory: mode 0700, for sockets and small files. It goes with the job. Its path is short enough for
-// the address of a socket if names in it have at most 16 bytes.
+// Dir returns the job directory: mode 0700, for sockets and small files. It goes with the job. Its
+// path is short enough for the address of a socket if names in it have at most 16 bytes.
 func (c *Client) Dir() string { return c.place.Dir }
 
 // Spread reports whether the job has ranks on other machines.
@@ -160,8 +166,8 @@ func (c *Client) Spread() bool { return c.spread }
 // Secret returns the secret of the job, for Handshake.
 func (c *Client) Secret() *Secret { return &c.secret }
 
-// Lost returns a channel that is closed when the launcher is gone. The job is over then: this process is ended in two
-// seconds, if it does not end by itself.
+// Lost returns a channel that is closed when the launcher is gone. The job is over then: this
+// process is ended in two seconds, if it does not end by itself.
 func (c *Client) Lost() <-chan struct{} { return c.lost }
 
 // write sends a frame.
@@ -193,7 +199,8 @@ func (c *Client) usableLocked() error {
 	return c.err
 }
 
-// Put publishes a value under this rank and a key, which it can do once. It does not wait for anybody. The value is copied.
+// Put publishes a value under this rank and a key, which it can do once. It does not wait for
+// anybody. The value is copied.
 func (c *Client) Put(key string, value []byte) error {
 	return c.ask("put", &frame{kind: rankPuts, key: key, value: value}, func(*frame) error {
 		if err := checkPut(c.keys, c.bytes, key, value); err != nil {
@@ -205,8 +212,8 @@ func (c *Client) Put(key string, value []byte) error {
 	})
 }
 
-// ask sends a frame, unless nothing can be asked any more or note, which is called with mu held and may be nil, does not want it. It makes an error
-// of a connection that does not take the frame.
+// ask sends a frame, unless nothing can be asked any more or note, which is called with mu held and
+// may be nil, does not want it. It makes an error of a connection that does not take the frame.
 func (c *Client) ask(op string, f *frame, note func(f *frame) error) error {
 	c.mu.Lock()
 	err := c.usableLocked()
@@ -222,8 +229,8 @@ func (c *Client) ask(op string, f *frame, note func(f *frame) error) error {
 	return c.fail(op, err)
 }
 
-// Get returns what a rank has published under a key. It waits for that; it fails with the *Death of a rank that has left
-// or ended without. When ctx ends, only the waiting does.
+// Get returns what a rank has published under a key. It waits for that; it fails with the *Death of
+// a rank that has left or ended without. When ctx ends, only the waiting does.
 func (c *Client) Get(ctx context.Context, rank int, key string) ([]byte, error) {
 	if rank < 0 || rank >= c.place.Ranks || key == "" || len(key) > MaxKey {
 		return nil, c.fail("get", fmt.Errorf("%w: key %q of rank %d; ranks are 0 to %d, keys have 1 to %d bytes", ErrLimit, key, rank, c.place.Ranks-1, MaxKey))
@@ -249,9 +256,10 @@ func (c *Client) Get(ctx context.Context, rank int, key string) ([]byte, error) 
 	}
 }
 
-// Exchange gives every rank the values of all, by rank; empty ones as nil. All ranks call it, in the same order if several
-// times; one call at a time. It fails for all with the *Death of a rank that has left or ended, and then so do all later
-// ones. A call given up because ctx ended is the rank's last.
+// Exchange gives every rank the values of all, by rank; empty ones as nil. All ranks call it, in
+// the same order if several times; one call at a time. It fails for all with the *Death of a rank
+// that has left or ended, and then so do all later ones. A call given up because ctx ended is the
+// rank's last.
 func (c *Client) Exchange(ctx context.Context, value []byte) ([][]byte, error) {
 	if len(value) > MaxValue {
 		return nil, c.fail("exchange", fmt.Errorf("%w: %d bytes; a value has %d at most", ErrLimit, len(value), MaxValue))
@@ -284,16 +292,16 @@ func (c *Client) Exchange(ctx context.Context, value []byte) ([][]byte, error) {
 	}
 }
 
-// Fence returns when all ranks have called it; what they had put before can be got without waiting. Otherwise it is
-// an Exchange.
+// Fence returns when all ranks have called it; what they had put before can be got without waiting.
+// Otherwise it is an Exchange.
 func (c *Client) Fence(ctx context.Context) error {
 	_, err := c.Exchange(ctx, nil)
 	return err
 }
 
-// Watch has f called with the *Death of each rank that has ended or does, and with the *Abort when the job is being
-// ended: once each, one after the other, by the goroutine that reads from the launcher or, for what is known already, by
-// the caller. f must not block, and must not call Watch.
+// Watch has f called with the *Death of each rank that has ended or does, and with the *Abort when
+// the job is being ended: once each, one after the other, by the goroutine that reads from the
+// launcher or, for what is known already, by the caller. f must not block, and must not call Watch.
 func (c *Client) Watch(f func(error)) {
 	c.watchMu.Lock()
 	defer c.watchMu.Unlock()
@@ -314,20 +322,21 @@ func (c *Client) Watch(f func(error)) {
 	}
 }
 
-// Abort asks the launcher to end the job with an exit status, 1 to 255, and to say why. It does not wait for that: the
-// other ranks hear of it, and this process is ended with them if it does not end by itself.
+// Abort asks the launcher to end the job with an exit status, 1 to 255, and to say why. It does not
+// wait for that: the other ranks hear of it, and this process is ended with them if it does not end
+// by itself.
 func (c *Client) Abort(code int, reason string) error {
 	return c.ask("abort", &frame{kind: rankAborts, code: int32(code), value: cut(reason)}, nil)
 }
 
-// Deadlock asks it to end the job with StatusDeadlock, because all ranks wait for each other, and to say what for. It does not wait
-// either.
+// Deadlock asks it to end the job with StatusDeadlock, because all ranks wait for each other, and
+// to say what for. It does not wait either.
 func (c *Client) Deadlock(text string) error {
 	return c.ask("deadlock", &frame{kind: rankAborts, id: 1, code: StatusDeadlock, value: []byte(text[:min(len(text), MaxValue)])}, nil)
 }
 
-// Leave says that this rank takes no part in the job any more and may end. A rank that ends without having said so
-// ends the job. The Client is of no use afterwards; Leave again does nothing.
+// Leave says that this rank takes no part in the job any more and may end. A rank that ends without
+// having said so ends the job. The Client is of no use afterwards; Leave again does nothing.
 func (c *Client) Leave() error {
 	c.mu.Lock()
 	already, err := c.left, c.err
@@ -359,8 +368,9 @@ func (c *Client) read() {
 	left := c.left
 	c.mu.Unlock()
 	if !left {
-		// The files of the job go if the launcher is dead. First of all: what hears of the loss may end the process. A launcher's connections may end
-		// a little before its listening does; one that goes on listening has dropped this rank.
+		// The files of the job go if the launcher is dead. First of all: what hears of the loss may
+		// end the process. A launcher's connections may end a little before its listening does; one
+		// that goes on listening has dropped this rank.
 		for tries := 10; tries > 0 && !removeDead(c.place.Dir); tries-- {
 			time.Sleep(2 * time.Millisecond)
 		}

@@ -24,8 +24,8 @@ const (
 	dirPrefix     = "weft-job-"
 	socketFile    = "socket"
 	maxSocketPath = 100 // bytes; the systems allow 104 to 108
-	// staleAge is how old a directory at least is whose launcher may be taken for dead when it does not answer. A younger
-	// one may be on its way to listen. A guess, far above what that takes.
+	// staleAge is how old a directory at least is whose launcher may be taken for dead when it does
+	// not answer. A younger one may be on its way to listen. A guess, far above what that takes.
 	staleAge = 10 * time.Second
 )
 
@@ -40,9 +40,9 @@ func homes() []string {
 	return list
 }
 
-// makeDir makes the directory of a job in the first of places, nil: homes(), where that is possible. It calls tell,
-// if that is not nil, with each path before it tries to make a directory there: whoever is to remove
-// it if this process is killed has to know it first.
+// makeDir makes the directory of a job in the first of places, nil: homes(), where that is
+// possible. It calls tell, if that is not nil, with each path before it tries to make a directory
+// there: whoever is to remove it if this process is killed has to know it first.
 func makeDir(places []string, tell func(dir string)) (dir, id string, err error) {
 	var b [8]byte
 	_, _ = rand.Read(b[:])
@@ -82,8 +82,8 @@ func jobID(dir string) string {
 	return id
 }
 
-// Remove removes all that a job has in the file system. Whoever notices that the launcher is gone calls it; it may be called
-// several times, and by several processes at once.
+// Remove removes all that a job has in the file system. Whoever notices that the launcher is gone
+// calls it; it may be called several times, and by several processes at once.
 func Remove(dir string) error {
 	id := jobID(dir)
 	if id == "" || !filepath.IsAbs(dir) {

@@ -15,7 +15,8 @@ import (
 	"weft/internal/launch/bind"
 )
 
-// MaxRanks is the largest number of ranks of a job. It guards against misprints, not against machines.
+// MaxRanks is the largest number of ranks of a job. It guards against misprints, not against
+// machines.
 const MaxRanks = 4096
 
 // Place is what the environment tells a started process: where it belongs.
@@ -81,7 +82,8 @@ type NodeID string
 // nodeIDs are this long.
 const nodeIDSize = 16
 
-// Node returns the identity of this process's node. PSP_SMP_NODE_ID in the environment makes nodes out of one.
+// Node returns the identity of this process's node. PSP_SMP_NODE_ID in the environment makes nodes
+// out of one.
 func Node() (NodeID, error) {
 	emulated, err := env.Node.Value()
 	if err != nil {

@@ -11,16 +11,20 @@ import (
 // Errors of this package, inside an *Error.
 var (
 	ErrEnvironment  = errors.New("bad environment")
-	ErrLauncherLost = errors.New("the launcher is gone")                         // lost: the job
-	ErrEnded        = errors.New("a rank has ended")                             // lost: what the call waited for; see Death
-	ErrAborted      = errors.New("the job is being ended")                       // lost: the job
-	ErrProtocol     = errors.New("not what the protocol says")                   // lost: the connection
-	ErrRefused      = errors.New("refused by the launcher")                      // lost: the connection
-	ErrSecret       = errors.New("the peer does not know the secret of the job") // lost: the connection
-	ErrLimit        = errors.New("beyond a limit")                               // lost: nothing
-	ErrDuplicate    = errors.New("the key has a value already")                  // lost: nothing
-	ErrLeft         = errors.New("this rank has left the job")                   // lost: nothing
-	ErrUnsupported  = errors.New("not supported on this platform")
+	ErrLauncherLost = errors.New("the launcher is gone") // lost: the job
+	// lost: what the call waited for; see Death
+	ErrEnded   = errors.New("a rank has ended")
+	ErrAborted = errors.New("the job is being ended") // lost: the job
+	// lost: the connection
+	ErrProtocol = errors.New("not what the protocol says")
+	// lost: the connection
+	ErrRefused = errors.New("refused by the launcher")
+	// lost: the connection
+	ErrSecret      = errors.New("the peer does not know the secret of the job")
+	ErrLimit       = errors.New("beyond a limit")              // lost: nothing
+	ErrDuplicate   = errors.New("the key has a value already") // lost: nothing
+	ErrLeft        = errors.New("this rank has left the job")  // lost: nothing
+	ErrUnsupported = errors.New("not supported on this platform")
 )
 
 // Error is what goes wrong between a rank and its launcher.
@@ -42,7 +46,9 @@ func (e *Error) Unwrap() error { return e.Err }
 // Death says that a rank has ended, and how. It is an error that matches ErrEnded.
 type Death struct {
 	Rank int
-	Code int    // as a shell reports it: the exit status, or 128 and the signal; -1: not known, the process may still be there
+	// as a shell reports it: the exit status, or 128 and the signal; -1: not known, the process may
+	// still be there
+	Code int
 	How  string // "exit status 3", "killed by signal 9 (killed)", ...
 	// Cause is why, if the rank has said that it was about to fail; nil: it has not.
 	Cause *Blame
@@ -55,12 +61,15 @@ func (d *Death) Error() string { return fmt.Sprintf("rank %d has ended: %s", d.R
 // Is makes a death match ErrEnded.
 func (d *Death) Is(target error) bool { return target == ErrEnded }
 
-// StatusDeadlock is the exit status of a job whose ranks wait for each other. It is ParaStation MPI's.
+// StatusDeadlock is the exit status of a job whose ranks wait for each other. It is ParaStation
+// MPI's.
 const StatusDeadlock = 112
 
 // Abort is why a job is being ended. It is an error that matches ErrAborted.
 type Abort struct {
-	Rank   int // who asked for it, or is the cause; -1: the launcher itself, or all ranks, which wait for each other
+	// who asked for it, or is the cause; -1: the launcher itself, or all ranks, which wait for each
+	// other
+	Rank   int
 	Code   int // exit status of the job
 	Reason string
 }

@@ -34,15 +34,18 @@ const (
 	rankAborts                    // code, value: the reason; id: 1 if all ranks wait for each other
 	rankLeaves                    //
 
-	jobWelcomes // rank: how many; code: part; id: 1 if there are ranks on other machines; key: the job's name
-	jobRefuses  // value: why
-	jobAnswers  // id, value
-	jobDenies   // id, rank: who has ended without a value
-	jobShares   // id, rank, value: that rank's value of the exchange
-	jobShared   // id: the exchange is complete
-	jobFails    // id, rank: who has ended
-	jobMourns   // rank, code, id: 1 if clean; value: how. If the rank has said why, key: which rank's failure that is, with a mark if it is a loss; value: also a zero and the reason
-	jobAborts   // rank, code, value: the reason
+	// rank: how many; code: part; id: 1 if there are ranks on other machines; key: the job's name
+	jobWelcomes
+	jobRefuses // value: why
+	jobAnswers // id, value
+	jobDenies  // id, rank: who has ended without a value
+	jobShares  // id, rank, value: that rank's value of the exchange
+	jobShared  // id: the exchange is complete
+	jobFails   // id, rank: who has ended
+	// rank, code, id: 1 if clean; value: how. If the rank has said why, key: which rank's failure
+	// that is, with a mark if it is a loss; value: also a zero and the reason
+	jobMourns
+	jobAborts // rank, code, value: the reason
 
 	// Between launchers.
 
@@ -54,12 +57,15 @@ const (
 
 	// Of failures.
 
-	rankBlames // rank: whose failure has this one fail, -1: it is not known whose; code: bit 0 if it fails of that, not if it may; bit 1 if that is a loss; value: the reason
+	// rank: whose failure has this one fail, -1: it is not known whose; code: bit 0 if it fails of
+	// that, not if it may; bit 1 if that is a loss; value: the reason
+	rankBlames
 
 	lastKind = rankBlames
 )
 
-// frame is the unit on the connection between a rank and its launcher. What a kind has no use for is zero.
+// frame is the unit on the connection between a rank and its launcher. What a kind has no use for
+// is zero.
 //
 //	length of what follows (4 bytes, big endian) | version | kind | length of key (2) | rank (4) | code (4) | id (8) | key | value
 type frame struct {
@@ -150,7 +156,8 @@ func accept[C net.Conn](next func() (C, error), take func(C) bool) {
 	}
 }
 
-// conn is the launcher's connection to a rank. Frames are queued, so that a rank that does not read holds up nobody else.
+// conn is the launcher's connection to a rank. Frames are queued, so that a rank that does not read
+// holds up nobody else.
 type conn struct {
 	// Constant.
 	c    net.Conn
@@ -171,8 +178,9 @@ func newConn(c net.Conn) *conn {
 
 func (k *conn) send(f *frame) { k.queue(f.encode(), 0) }
 
-// queue queues an encoded frame. A rank for which too many wait loses its connection: it has stopped reading, and goes on
-// asking. The frames of an exchange, one per rank, do not count, since their values are shared by all ranks' queues.
+// queue queues an encoded frame. A rank for which too many wait loses its connection: it has
+// stopped reading, and goes on asking. The frames of an exchange, one per rank, do not count, since
+// their values are shared by all ranks' queues.
 func (k *conn) queue(b []byte, ranks int) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -226,7 +234,8 @@ func (k *conn) write() {
 		k.mu.Unlock()
 		_, err := frames.WriteTo(k.c)
 		k.mu.Lock()
-		// After an error the rank has closed its end. What it said before that is still to be read: the connection is the reader's to close.
+		// After an error the rank has closed its end. What it said before that is still to be read:
+		// the connection is the reader's to close.
 		k.stopped = k.stopped || err != nil
 		k.writing = false
 		k.changed.Broadcast()

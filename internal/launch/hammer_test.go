@@ -84,7 +84,8 @@ func TestEverybodyAtOnceHammer(t *testing.T) {
 		all.Go(func() { _ = cs[own].Leave(); r.Settle(own); r.Ended(own, 0, "exit status 0") })
 		all.Go(func() { s.Abort(&Abort{Rank: -1, Code: 1, Reason: "over"}) })
 		all.Wait()
-		for _, rank := range []int{2, own + 1, len(cs) - 1} { // what the others say after their end is against the protocol
+		for _, rank := range []int{2, own + 1, len(cs) - 1} {
+			// what the others say after their end is against the protocol
 			for {
 				if _, over := (<-ends[rank]).(*Abort); over {
 					break

@@ -20,15 +20,18 @@ const (
 	// What a connection to a listening launcher is, as its first byte.
 	aRank     = 'r'
 	aLauncher = 'l'
-	// maxGuests bounds the connections over TCP that have not proved themselves. The oldest gives way to those that come.
+	// maxGuests bounds the connections over TCP that have not proved themselves. The oldest gives
+	// way to those that come.
 	maxGuests = 256
 )
 
-// HostEvents are what a Server hears of launchers on other machines. They are called by the goroutine that reads from the launcher.
+// HostEvents are what a Server hears of launchers on other machines. They are called by the
+// goroutine that reads from the launcher.
 type HostEvents struct {
 	Joined func(from string, first, ranks int)
-	Ended  func(rank, code int, how string) // the process of a rank has ended; all that it has said is heard
-	Lost   func(from string, first, ranks int, err error)
+	// the process of a rank has ended; all that it has said is heard
+	Ended func(rank, code int, how string)
+	Lost  func(from string, first, ranks int, err error)
 }
 
 // host is a launcher on another machine.
@@ -113,7 +116,8 @@ func (s *Server) serveHost(c net.Conn) {
 	}
 }
 
-// admitHost takes a launcher in, which says how many ranks it brings and, unless it does not care, which.
+// admitHost takes a launcher in, which says how many ranks it brings and, unless it does not care,
+// which.
 func (s *Server) admitHost(c net.Conn) (*host, error) {
 	key := Secret(*s.hosts.key)
 	said, err := Handshake(c, &key, hostLabel, Acceptor, []byte(s.id))
@@ -212,7 +216,8 @@ func (s *Server) SignalHosts(number int) { s.tellHosts(&frame{kind: jobSignals, 
 // KillHosts has the ranks on other machines killed.
 func (s *Server) KillHosts() { s.tellHosts(&frame{kind: jobKills}) }
 
-// DismissHosts tells the launchers of other machines that the job is over, with its exit status, and waits a moment for them to go.
+// DismissHosts tells the launchers of other machines that the job is over, with its exit status,
+// and waits a moment for them to go.
 func (s *Server) DismissHosts(status int) {
 	s.mu.Lock()
 	s.hosts.ending = true

@@ -13,21 +13,24 @@ import (
 	"slices"
 )
 
-// MaxAddr is the largest address of a fabric in bytes. All addresses of a rank together are less than MaxValue.
+// MaxAddr is the largest address of a fabric in bytes. All addresses of a rank together are less
+// than MaxValue.
 const MaxAddr = 4096
 
 // Peer is what a rank lets the others know before it talks to them.
 type Peer struct {
 	Rank int
 	Node NodeID
-	// LocalRank and LocalSize are the place among the ranks of the same node, in the order of ranks.
+	// LocalRank and LocalSize are the place among the ranks of the same node, in the order of
+	// ranks.
 	LocalRank, LocalSize int
-	PID                  int               // of the process; means something to ranks of the same node
-	Addrs                map[string][]byte // by name of fabric: where to be found
+	// of the process; means something to ranks of the same node
+	PID   int
+	Addrs map[string][]byte // by name of fabric: where to be found
 }
 
-// Meet gives every rank what all have said of themselves, by rank. addrs are this rank's addresses, by name of fabric. It is an
-// Exchange, with all that is said there.
+// Meet gives every rank what all have said of themselves, by rank. addrs are this rank's addresses,
+// by name of fabric. It is an Exchange, with all that is said there.
 func (c *Client) Meet(ctx context.Context, addrs map[string][]byte) ([]Peer, error) {
 	card, err := makeCard(c.node, os.Getpid(), addrs)
 	if err = cmp.Or(c.noNode, err); err != nil {
@@ -41,7 +44,8 @@ func (c *Client) Meet(ctx context.Context, addrs map[string][]byte) ([]Peer, err
 	return peers, c.fail("meet", err)
 }
 
-// MakeCard returns what this process says of itself where there is no launcher of ours to meet by. addrs are as in Meet.
+// MakeCard returns what this process says of itself where there is no launcher of ours to meet by.
+// addrs are as in Meet.
 func MakeCard(node NodeID, addrs map[string][]byte) ([]byte, error) {
 	return makeCard(node, os.Getpid(), addrs)
 }

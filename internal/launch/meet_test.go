@@ -136,7 +136,8 @@ func TestTimeOfALauncher(t *testing.T) {
 		s.wg.Wait()
 		require.Len(t, s.hosts.list, 1)
 	})
-	synctest.Test(t, func(t *testing.T) { // one that is refused, and one that gives way when it has proved itself
+	synctest.Test(t, func(t *testing.T) {
+		// one that is refused, and one that gives way when it has proved itself
 		s, heard := bareHosts(3, 2)
 		key := Secret(*s.hosts.key)
 		for _, way := range []bool{false, true} {

@@ -21,8 +21,8 @@ import (
 	"time"
 )
 
-// Secret is what the processes of a job know and others do not. It is made at random for each job, handed on in a file that
-// only the job's user can read, and never sent: a connection proves it.
+// Secret is what the processes of a job know and others do not. It is made at random for each job,
+// handed on in a file that only the job's user can read, and never sent: a connection proves it.
 type Secret [32]byte
 
 // Version is the version of the handshake and of the frames between ranks and launcher.
@@ -31,7 +31,8 @@ const Version = 2 // 1: ranks did not say why they fail
 const (
 	// maxGreeting bounds what a side may say of itself in a handshake, in bytes.
 	maxGreeting = 1024
-	// handshakeTime bounds a handshake. Both ends are on one machine; what takes longer is not a rank.
+	// handshakeTime bounds a handshake. Both ends are on one machine; what takes longer is not a
+	// rank.
 	handshakeTime = 10 * time.Second
 )
 
@@ -91,16 +92,18 @@ func readSecretFile(path string) (s Secret, err error) {
 	return s, nil
 }
 
-// Handshake is the beginning of every connection between processes of a job. Each side proves to the other that it
-// knows the secret, without telling it, and says what it is: mine goes to the other side, theirs comes from there and is
-// covered by the proof. label separates the uses of one secret; both sides give the same. The caller sets a
-// deadline on rw. After an error the connection is of no use.
+// Handshake is the beginning of every connection between processes of a job. Each side proves to
+// the other that it knows the secret, without telling it, and says what it is: mine goes to the
+// other side, theirs comes from there and is covered by the proof. label separates the uses of one
+// secret; both sides give the same. The caller sets a deadline on rw. After an error the connection
+// is of no use.
 //
 //	hello: "weft", version, side, length of greeting (2 bytes, big endian), 32 random bytes, greeting
 //	proof: HMAC-SHA256 under the secret of label, proving side, initiator's hello, acceptor's hello
 //
-// The initiator says hello, then the acceptor; the initiator proves, then the acceptor. So whoever does not know the secret
-// gets no proof to look at from an acceptor, and a proof is of no use to anybody in another connection, or on the other side.
+// The initiator says hello, then the acceptor; the initiator proves, then the acceptor. So whoever
+// does not know the secret gets no proof to look at from an acceptor, and a proof is of no use to
+// anybody in another connection, or on the other side.
 func Handshake(rw io.ReadWriter, s *Secret, label string, side Side, mine []byte) (theirs []byte, err error) {
 	if len(mine) > maxGreeting {
 		return nil, fmt.Errorf("%w: a greeting of %d bytes; at most %d", ErrLimit, len(mine), maxGreeting)
@@ -139,7 +142,8 @@ func Handshake(rw io.ReadWriter, s *Secret, label string, side Side, mine []byte
 	} else {
 		listen()
 		if errors.As(err, new(versionError)) {
-			_, _ = rw.Write(hellos[own]) // the initiator learns the version of this side, and does not try again
+			// the initiator learns the version of this side, and does not try again
+			_, _ = rw.Write(hellos[own])
 		}
 		say(hellos[own])
 		verify()
@@ -200,12 +204,12 @@ func answered(r io.Reader) (frame, error) {
 	return f, err
 }
 
-// heardAgain is how often a handshake is tried again that was cut off behind the other side's hello. Most likely the proof was none; to have been in the way of others for so long is
-// rare.
+// heardAgain is how often a handshake is tried again that was cut off behind the other side's
+// hello. Most likely the proof was none; to have been in the way of others for so long is rare.
 const heardAgain = 4
 
-// patiently connects and shakes hands by calling f, again and again if the connection was cut off: the other side may have made room for others. That goes on for the time of a
-// handshake.
+// patiently connects and shakes hands by calling f, again and again if the connection was cut off:
+// the other side may have made room for others. That goes on for the time of a handshake.
 func patiently(ctx context.Context, f func() error) error {
 	pause := 10 * time.Millisecond
 	end := time.Now().Add(handshakeTime)
@@ -260,7 +264,8 @@ func readHello(r io.Reader, side Side) ([]byte, error) {
 		return nil, fmt.Errorf("%w: the connection does not begin as one of weft's", ErrProtocol)
 	case b[4] != Version:
 		if n <= maxGreeting {
-			_, _ = io.CopyN(io.Discard, r, int64(n)) // what is not read when a connection is closed may take with it what was said
+			// what is not read when a connection is closed may take with it what was said
+			_, _ = io.CopyN(io.Discard, r, int64(n))
 		}
 		return nil, versionError(b[4])
 	case n > maxGreeting:
@@ -280,8 +285,9 @@ func proof(s *Secret, label string, side Side, hellos [2][]byte) []byte {
 	return m.Sum(nil)
 }
 
-// Key is what launchers on several machines have in common, and others do not. A person makes it, as a file, and takes it to each machine. It
-// may serve many jobs: the secret of a job is made from it and from the name of the job, so nothing secret is ever sent.
+// Key is what launchers on several machines have in common, and others do not. A person makes it,
+// as a file, and takes it to each machine. It may serve many jobs: the secret of a job is made from
+// it and from the name of the job, so nothing secret is ever sent.
 type Key Secret
 
 // String hides the key from logs.

@@ -27,7 +27,8 @@ type RelayConfig struct {
 	First int // number of the first of them; -1: does not matter
 	// Wait is how long to wait for somebody to listen.
 	Wait time.Duration
-	// DeadAfter bounds how long that launcher's machine goes unnoticed if it vanishes. 0: env.DefaultDeadAfter.
+	// DeadAfter bounds how long that launcher's machine goes unnoticed if it vanishes. 0:
+	// env.DefaultDeadAfter.
 	DeadAfter time.Duration
 	// OnDir is that of ServerConfig.
 	OnDir func(dir string)
@@ -41,8 +42,9 @@ type RelayConfig struct {
 	places []string
 }
 
-// Relay is a launcher's side of a job that another launcher, on another machine, has made: for its own ranks it is what a Server is,
-// a directory with a socket. What comes there it passes on, byte by byte, so that the ranks talk to the Server itself.
+// Relay is a launcher's side of a job that another launcher, on another machine, has made: for its
+// own ranks it is what a Server is, a directory with a socket. What comes there it passes on, byte
+// by byte, so that the ranks talk to the Server itself.
 type Relay struct {
 	// Constant after construction.
 	cfg         RelayConfig
@@ -55,10 +57,11 @@ type Relay struct {
 
 	wmu sync.Mutex // held while a frame is written to up
 
-	mu     sync.Mutex
-	pipes  map[net.Conn]bool     // guarded by mu: both ends of what is passed on
-	ranks  map[int]chan struct{} // guarded by mu: by rank, closed when all that it has said is heard
-	closed bool                  // guarded by mu
+	mu    sync.Mutex
+	pipes map[net.Conn]bool // guarded by mu: both ends of what is passed on
+	// guarded by mu: by rank, closed when all that it has said is heard
+	ranks  map[int]chan struct{}
+	closed bool // guarded by mu
 }
 
 // JoinJob brings ranks to a job.
@@ -164,8 +167,8 @@ func (r *Relay) Dir() string { return r.dir }
 // Place returns the place of a rank.
 func (r *Relay) Place(rank int) *Place { return &Place{Rank: rank, Ranks: r.size, Dir: r.dir} }
 
-// Settle waits until the Server has heard all that the process of a rank has said, after it has ended. What Ended tells goes another
-// way, and would be there first.
+// Settle waits until the Server has heard all that the process of a rank has said, after it has
+// ended. What Ended tells goes another way, and would be there first.
 func (r *Relay) Settle(rank int) {
 	r.mu.Lock()
 	heard := r.ranks[rank]
@@ -175,11 +178,13 @@ func (r *Relay) Settle(rank int) {
 	}
 	select {
 	case <-heard:
-	case <-time.After(relayNotice): // for what inherited the connection, and for a network that does not answer
+	case <-time.After(relayNotice):
+		// for what inherited the connection, and for a network that does not answer
 	}
 }
 
-// Ended tells the Server that the process of a rank has ended. What that means is for the Server to say.
+// Ended tells the Server that the process of a rank has ended. What that means is for the Server to
+// say.
 func (r *Relay) Ended(rank, code int, how string) (*Death, bool) {
 	r.send(&frame{kind: hostEnded, rank: int32(rank), code: int32(code), value: cut(how)})
 	return &Death{Rank: rank, Code: code, How: how, Clean: code == 0}, true
@@ -257,7 +262,8 @@ func (r *Relay) release(c net.Conn) {
 	_ = c.Close()
 }
 
-// pass connects a rank with the Server until one of them ends the connection. What the rank has said before it ended arrives.
+// pass connects a rank with the Server until one of them ends the connection. What the rank has
+// said before it ended arrives.
 func (r *Relay) pass(c *net.UnixConn) {
 	defer r.release(c)
 	_ = c.SetDeadline(time.Now().Add(handshakeTime))
@@ -285,8 +291,10 @@ func (r *Relay) pass(c *net.UnixConn) {
 	r.wg.Go(func() {
 		defer close(down)
 		if _, err := io.Copy(c, up); err != nil {
-			// The rank has closed its end. What it said before that is still on its way: neither end may be closed before the Server has ended its side, nor may what
-			// comes be left unread, or the kernel throws away what goes. Or the Server's end is broken: then there is nothing to read.
+			// The rank has closed its end. What it said before that is still on its way: neither
+			// end may be closed before the Server has ended its side, nor may what comes be left
+			// unread, or the kernel throws away what goes. Or the Server's end is broken: then
+			// there is nothing to read.
 			_, _ = io.Copy(io.Discard, up)
 		}
 		_ = c.Close()

@@ -16,7 +16,8 @@ import (
 
 const (
 	jobLabel = "weft job" // of handshakes between ranks and launcher
-	// endNotice is how long the end of a connection waits for the end of the process to say how it came to that.
+	// endNotice is how long the end of a connection waits for the end of the process to say how it
+	// came to that.
 	endNotice = 250 * time.Millisecond
 )
 
@@ -25,26 +26,31 @@ type ServerConfig struct {
 	Ranks int
 	// Part returns the part of the command line that a rank is of, from 0. nil: one part.
 	Part func(rank int) int
-	// OnDir is called with the path of the job directory before that is made; it may be called again, if another place is to be tried.
+	// OnDir is called with the path of the job directory before that is made; it may be called
+	// again, if another place is to be tried.
 	OnDir func(dir string)
-	// OnAbort is called when a rank asks for the end of the job. The abort is of no rank if all wait for each other.
+	// OnAbort is called when a rank asks for the end of the job. The abort is of no rank if all
+	// wait for each other.
 	OnAbort func(*Abort)
-	// OnLost is called when a rank's connection has ended without its leaving, and Ended was not called for a while.
+	// OnLost is called when a rank's connection has ended without its leaving, and Ended was not
+	// called for a while.
 	OnLost func(rank int, how string)
-	// Elsewhere is how many of the ranks, the last ones, are brought by launchers on other machines, which find this one at the address
-	// Listen and know Key. 0: none, and the rest means nothing.
+	// Elsewhere is how many of the ranks, the last ones, are brought by launchers on other
+	// machines, which find this one at the address Listen and know Key. 0: none, and the rest means
+	// nothing.
 	Elsewhere int
 	Listen    string
 	Key       *Key
 	Hosts     HostEvents
-	// DeadAfter bounds how long their machines go unnoticed if they vanish. 0: env.DefaultDeadAfter.
+	// DeadAfter bounds how long their machines go unnoticed if they vanish. 0:
+	// env.DefaultDeadAfter.
 	DeadAfter time.Duration
 	// places for the job directory; tests. nil: homes().
 	places []string
 }
 
-// Server is the launcher's side of a job: its directory, the socket there, and what the ranks exchange over it. All
-// methods may be called at any time by any goroutine.
+// Server is the launcher's side of a job: its directory, the socket there, and what the ranks
+// exchange over it. All methods may be called at any time by any goroutine.
 type Server struct {
 	// Constant after construction.
 	cfg     ServerConfig
@@ -55,11 +61,12 @@ type Server struct {
 	hosts   hosts          // has fields that mu guards
 
 	mu     sync.Mutex
-	space  *space              // guarded by mu
-	conns  []*conn             // guarded by mu: by rank, nil if not here
-	guests map[net.Conn]bool   // guarded by mu: connections before their handshake is done
-	timers map[int]*time.Timer // guarded by mu: of ranks whose connection is gone and whose process is not known to be
-	closed bool                // guarded by mu
+	space  *space            // guarded by mu
+	conns  []*conn           // guarded by mu: by rank, nil if not here
+	guests map[net.Conn]bool // guarded by mu: connections before their handshake is done
+	// guarded by mu: of ranks whose connection is gone and whose process is not known to be
+	timers map[int]*time.Timer
+	closed bool // guarded by mu
 }
 
 // NewServer makes the directory of a job and listens there.
@@ -139,7 +146,8 @@ func (s *Server) enter(c net.Conn, f func()) bool {
 	return true
 }
 
-// serve is the life of a connection, as its reader. proved, if not nil, is called when the other end has proved itself, and says whether that was in time.
+// serve is the life of a connection, as its reader. proved, if not nil, is called when the other
+// end has proved itself, and says whether that was in time.
 func (s *Server) serve(c net.Conn, proved func() bool) {
 	defer c.Close()
 	rank, err := s.greet(c)
@@ -227,8 +235,8 @@ func (s *Server) read(rank int, k *conn) error {
 	}
 }
 
-// postLocked hands frames to the writers of their connections. A frame for several ranks is encoded once.
-// +checklocks:s.mu
+// postLocked hands frames to the writers of their connections. A frame for several ranks is encoded
+// once. +checklocks:s.mu
 func (s *Server) postLocked(out []post) {
 	var last frame
 	var bytes []byte
@@ -265,8 +273,8 @@ func (s *Server) lost(rank int, how string) {
 	}
 }
 
-// Settle waits until all that the process of a rank has said is heard, after it has ended. It is for before Ended, so that
-// what a rank says last counts before its exit status does.
+// Settle waits until all that the process of a rank has said is heard, after it has ended. It is
+// for before Ended, so that what a rank says last counts before its exit status does.
 func (s *Server) Settle(rank int) {
 	s.mu.Lock()
 	k := s.conns[rank]
@@ -280,8 +288,9 @@ func (s *Server) Settle(rank int) {
 	}
 }
 
-// Ended says that the process of a rank has ended. It returns the death as the other ranks hear of it: an exit status of
-// 0 is not clean if the rank took part and has not left. orderly: it has left, or never took part.
+// Ended says that the process of a rank has ended. It returns the death as the other ranks hear of
+// it: an exit status of 0 is not clean if the rank took part and has not left. orderly: it has
+// left, or never took part.
 func (s *Server) Ended(rank, code int, how string) (d *Death, orderly bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

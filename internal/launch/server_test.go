@@ -185,7 +185,8 @@ func TestExchange(t *testing.T) {
 	}
 }
 
-// A second exchange of a rank is refused while its first one waits, and the first one is not harmed.
+// A second exchange of a rank is refused while its first one waits, and the first one is not
+// harmed.
 func TestOneExchangeAtATime(t *testing.T) {
 	cs := joinAll(t, newTestServer(t, ServerConfig{Ranks: 2}))
 	got := make(chan string, 1)
@@ -279,7 +280,8 @@ func TestDeaths(t *testing.T) {
 	require.NoError(t, err)
 }
 
-// A rank that has left is missed where it would be waited for, and is not a death until its process ends.
+// A rank that has left is missed where it would be waited for, and is not a death until its process
+// ends.
 func TestLeaving(t *testing.T) {
 	s := newTestServer(t, ServerConfig{Ranks: 2})
 	cs := joinAll(t, s)
@@ -412,8 +414,8 @@ func TestLauncherGoes(t *testing.T) {
 	}
 }
 
-// A launcher that is killed removes nothing; a rank that loses it does, and one that has left does not
-// care. A launcher that lives keeps its files, whatever rank it drops.
+// A launcher that is killed removes nothing; a rank that loses it does, and one that has left does
+// not care. A launcher that lives keeps its files, whatever rank it drops.
 func TestFilesOfADeadLauncher(t *testing.T) {
 	for name, row := range map[string]struct{ dead, left, stay bool }{
 		"dead": {true, false, false}, "dead, and the rank has left": {true, true, true}, "alive": {false, false, true},

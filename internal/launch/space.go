@@ -10,8 +10,9 @@ import (
 	"strings"
 )
 
-// space is what the launcher knows of its ranks: who is here, what they have published, who waits for what. It has no
-// goroutine, no lock and no clock; its methods return the frames to be sent, in order. The server guards and drives it.
+// space is what the launcher knows of its ranks: who is here, what they have published, who waits
+// for what. It has no goroutine, no lock and no clock; its methods return the frames to be sent, in
+// order. The server guards and drives it.
 type space struct {
 	members []member
 	round   exchange
@@ -119,7 +120,8 @@ func mourn(to int, d *Death) post {
 	return post{to, f}
 }
 
-// handle takes a frame from a rank that has joined. An error is a rank that does not keep to the protocol.
+// handle takes a frame from a rank that has joined. An error is a rank that does not keep to the
+// protocol.
 func (s *space) handle(rank int, f *frame) ([]post, error) {
 	m := &s.members[rank]
 	if !m.joined || m.left || m.death != nil {
@@ -225,8 +227,9 @@ func (s *space) exchange(rank int, f *frame) ([]post, error) {
 	return out, nil
 }
 
-// gone returns a rank that has left or ended, -1 if there is none: then no exchange can be completed. That holds also for a
-// rank that has come to the exchange first, since what it published may be of no use any more.
+// gone returns a rank that has left or ended, -1 if there is none: then no exchange can be
+// completed. That holds also for a rank that has come to the exchange first, since what it
+// published may be of no use any more.
 func (s *space) gone() int {
 	return slices.IndexFunc(s.members, func(m member) bool { return m.left || m.death != nil })
 }

@@ -54,7 +54,8 @@ func TestIdleStrangersGiveWay(t *testing.T) {
 	require.NoError(t, c.Leave())
 }
 
-// fickle passes connections on to addr, but for the first ones: after so many bytes from there, and before a proof has gone there, it closes these.
+// fickle passes connections on to addr, but for the first ones: after so many bytes from there, and
+// before a proof has gone there, it closes these.
 func fickle(t *testing.T, addr string, first int, after int64) string {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	require.NoError(t, err)
@@ -140,7 +141,8 @@ func TestWhoGaveWayAtTheLastMomentComesAgain(t *testing.T) {
 
 const newTestID = "0123456789abcdef" // as long as the name of a job
 
-// Who does not know the secret hears of it soon, and not in the ten seconds in which one who gave way comes again.
+// Who does not know the secret hears of it soon, and not in the ten seconds in which one who gave
+// way comes again.
 func TestWrongSecretIsToldSoon(t *testing.T) {
 	s, _ := spreadServer(t, 2, 1)
 	other := Key(newSecret())

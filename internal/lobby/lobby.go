@@ -63,8 +63,8 @@ func (l *Lobby) enter(c net.Conn) time.Duration {
 	return 0
 }
 
-// Leave says that a connection has proved itself or has ended. It returns false if the connection has
-// left before or has given way, so that one is not both taken for good and closed.
+// Leave says that a connection has proved itself or has ended. It returns false if the connection
+// has left before or has given way, so that one is not both taken for good and closed.
 func (l *Lobby) Leave(c net.Conn) bool {
 	l.mu.Lock()
 	i := slices.IndexFunc(l.guests, func(g guest) bool { return g.c == c })

@@ -61,7 +61,8 @@ func (r *runner) lintList(ctx context.Context, m *mutant) ([]test, error) {
 
 // findLint builds the program and the tests of lint mode, and looks how long these take.
 func (r *runner) findLint(ctx context.Context) (list []test, err error) {
-	if _, err := os.Stat(filepath.Join(r.root, lintTests[0].dir)); errors.Is(err, fs.ErrNotExist) { // another module, of the tests
+	if _, err := os.Stat(filepath.Join(r.root, lintTests[0].dir)); errors.Is(err, fs.ErrNotExist) {
+		// another module, of the tests
 		return nil, nil
 	}
 	r.lint.weft = filepath.Join(r.tmp, "weft.exe")

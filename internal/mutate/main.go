@@ -173,7 +173,8 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) error {
 	}
 	most := o.n // each has at least one mutant
 	if r.ownOnly {
-		most = (o.n + 1) / 2 // to find out which tests run which lines takes longer than a mutant does
+		// to find out which tests run which lines takes longer than a mutant does
+		most = (o.n + 1) / 2
 	}
 	if len(parts) > most {
 		rand.New(rand.NewPCG(o.seed, 0)).Shuffle(len(parts), func(i, j int) { parts[i], parts[j] = parts[j], parts[i] })

@@ -99,8 +99,8 @@ func load(root string, patterns, only, kinds []string) ([]*part, error) {
 // survivor makes 83 %.
 const enough = 24
 
-// quotas spreads n mutants over the parts. Large parts have more; a small one has enough, or an equal
-// share of n if that is less. The sum may be above n.
+// quotas spreads n mutants over the parts. Large parts have more; a small one has enough, or an
+// equal share of n if that is less. The sum may be above n.
 func quotas(parts []*part, n int) []int {
 	sum := 0.0
 	for _, p := range parts {

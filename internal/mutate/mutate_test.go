@@ -246,7 +246,8 @@ func TestCell(t *testing.T) {
 		{"cat " + kept + " && ! echo new >" + kept + " && ! rm -r " + outside + " && ! rm /etc/passwd", 0, "kept"},
 		{"! kill -9 " + strconv.Itoa(other.Process.Pid), 0, ""},
 		{"cd " + r.cache + " && echo new >new && cat new && ls -A /dev/shm", 0, "new\n.upper\n.work\n"},
-		{"cat /proc/mounts >/dev/null && sleep 1000 & echo over", 0, "over\n"}, // the sleeper has the pipe
+		// the sleeper has the pipe
+		{"cat /proc/mounts >/dev/null && sleep 1000 & echo over", 0, "over\n"},
 	} {
 		var out bytes.Buffer
 		c := exec.CommandContext(t.Context(), "sh", "-c", row.script, "sh", "a b")

@@ -50,7 +50,8 @@ func sitesOf(pkg *packages.Package, f *ast.File, src []byte) []site {
 	ast.Inspect(f, func(n ast.Node) bool {
 		switch n := n.(type) {
 		case *ast.GenDecl:
-			return n.Tok == token.VAR // no constants and types; initial values of variables are code
+			// no constants and types; initial values of variables are code
+			return n.Tok == token.VAR
 		case *ast.IfStmt:
 			w.condition(n.Cond)
 			if w.isErrorTest(n.Cond) {
@@ -213,7 +214,8 @@ func isPlain(s ast.Stmt) bool {
 // dropped returns what is left of a statement that does not happen, and by which operator; "" if
 // it has to stay.
 func (w *walker) dropped(s ast.Stmt) (operator, text string) {
-	lines := strings.Repeat("\n", strings.Count(w.text(s), "\n")) // the lines below keep their numbers
+	// the lines below keep their numbers
+	lines := strings.Repeat("\n", strings.Count(w.text(s), "\n"))
 	switch s := s.(type) {
 	case *ast.ExprStmt:
 		return w.kindOfCall(s.X), "{" + lines + "}"

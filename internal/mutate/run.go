@@ -78,7 +78,8 @@ type outcome struct {
 // runTests runs a test binary in dir, in a cell, where it can write to temporary files, and to the
 // writable directories. A run that is not over in time, and what it has started, is killed.
 func (r *runner) runTests(ctx context.Context, dir string, bin []string, limit time.Duration, args []string, writable ...string) outcome {
-	tmp := filepath.Join(r.tmp, strconv.Itoa(int(r.runs.Add(1)))) // short, since sockets have their places there
+	// short, since sockets have their places there
+	tmp := filepath.Join(r.tmp, strconv.Itoa(int(r.runs.Add(1))))
 	if err := os.Mkdir(tmp, 0o700); err != nil {
 		r.breaks(err)
 		return outcome{failed: true}
@@ -153,12 +154,15 @@ type verdict struct {
 	Package, File  string
 	Line           int
 	Operator, Diff string
-	State          string        // "killed", "survived", "invalid": it does not compile, or "same": the compiler makes the same code of it
-	By             string        // "tests", "explorations", "the race detector", "lint mode" or "dependants"
-	Test           string        // which one, as far as it is known
-	How            string        // as in outcome
-	Took           time.Duration // of all that was done for it
-	Covered        int           // tests of its package that run its lines
+	// "killed", "survived", "invalid": it does not compile, or "same": the compiler makes the same
+	// code of it
+	State string
+	// "tests", "explorations", "the race detector", "lint mode" or "dependants"
+	By      string
+	Test    string        // which one, as far as it is known
+	How     string        // as in outcome
+	Took    time.Duration // of all that was done for it
+	Covered int           // tests of its package that run its lines
 }
 
 // counts reports whether the mutant is one that a test could notice.
@@ -341,7 +345,8 @@ func (r *runner) judge(ctx context.Context, m *mutant, p *part, x *reach) (*verd
 		return v, nil
 	}
 
-	for _, path := range []string{"weft/comm", "weft/rma"} { // whose tests run these parts in processes that they start
+	for _, path := range []string{"weft/comm", "weft/rma"} {
+		// whose tests run these parts in processes that they start
 		if strings.HasPrefix(p.path, "weft/internal/") {
 			covering[path] = x.of(path)
 		}

@@ -4,8 +4,8 @@
 package order
 
 // Child adds a child with accesses to the tree. Accesses to the same memory are one use. All uses
-// of a task with a strong Commutative one are strong: while the task holds that object, its children
-// must not wait for memory that another holder may have.
+// of a task with a strong Commutative one are strong: while the task holds that object, its
+// children must not wait for memory that another holder may have.
 func (t *Task) Child(list []Access) *Task {
 	if t.walks == nil {
 		t.walks = new(walks)

@@ -28,8 +28,8 @@
 //
 // Neighbours that go together and have the same bytes are kept as one run. A caller whose questions
 // are about what comes says what is past (Start, Forget, Leave), and the tree leaves it out: see
-// past.go. Lint mode asks while bodies run, so this package is one of race.Packages, with what these
-// may not use: see "Lint mode" in the README of package task.
+// past.go. Lint mode asks while bodies run, so this package is one of race.Packages, with what
+// these may not use: see "Lint mode" in the README of package task.
 //
 // A tree is not to be used by two goroutines at one time.
 package order

@@ -281,8 +281,8 @@ func size(t *Task) int {
 	return len(uses)
 }
 
-// A tree that is told what is past does not grow, and a task is not told of more the later it comes;
-// whether the creator is just ahead of its tasks or far.
+// A tree that is told what is past does not grow, and a task is not told of more the later it
+// comes; whether the creator is just ahead of its tasks or far.
 func TestPastIsShort(t *testing.T) {
 	in, out, conc, comm := chain.ModeIn, chain.ModeOut, chain.ModeConcurrent, chain.ModeCommutative
 	all := func(m Mode) Access { return Access{Hi: 32, Mode: m} }

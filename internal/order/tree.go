@@ -45,7 +45,8 @@ type Task struct {
 	walks *walks // of the tree; nil in the first task, before it has children
 }
 
-// Use is what a task has declared of an object, or of a piece of a range, in all its accesses to it.
+// Use is what a task has declared of an object, or of a piece of a range, in all its accesses to
+// it.
 type Use struct {
 	Access
 	Task *Task
@@ -84,9 +85,10 @@ type Group struct {
 // cell is an object, or a piece of memory that is used alike, among the children of one task.
 type cell struct {
 	lo, hi uintptr
-	last   []*Run // the end of the chain; several where objects overlap that were known by their addresses
-	own    *Use   // of the child that is being added
-	sealed bool   // a child has had what the parent may: see seals
+	// the end of the chain; several where objects overlap that were known by their addresses
+	last   []*Run
+	own    *Use // of the child that is being added
+	sealed bool // a child has had what the parent may: see seals
 }
 
 // domain is what the children of one task use: chains, of which it has the ends. Objects are known
@@ -134,8 +136,8 @@ func (t *Task) Find(a Access, f func(u *Use, lo, hi uintptr)) {
 	}
 }
 
-// Part returns which bytes of u an access by its task, or to the same memory, is about; none if lo is
-// hi.
+// Part returns which bytes of u an access by its task, or to the same memory, is about; none if lo
+// is hi.
 func (u *Use) Part(a Access) (lo, hi uintptr) {
 	lo, hi = max(a.Lo, u.Lo), min(a.end(), u.Hi)
 	switch {
@@ -155,7 +157,8 @@ func (a Access) end() uintptr {
 	return a.Hi
 }
 
-// Holds: while the task of u runs, and its children that use the object, no other holder of it does.
+// Holds: while the task of u runs, and its children that use the object, no other holder of it
+// does.
 func (u *Use) Holds() bool { return kinds[u.Mode].alone && !u.Weak && !u.Held }
 
 // Touches: the body of u's task uses the memory. If all that it declares is weak, only its children
@@ -182,7 +185,8 @@ func (u *Use) needs() what {
 // waits: u's task does not start before u has what it needs.
 func (u *Use) waits() bool { return !u.Weak && u.needs() != nothing }
 
-// groups: u goes together with its neighbours of the same mode, and later ones wait for all of them.
+// groups: u goes together with its neighbours of the same mode, and later ones wait for all of
+// them.
 func (u *Use) groups() bool { return u.needs() == mayJoin }
 
 // writes: u goes together with no other.
@@ -265,7 +269,9 @@ type Mode = chain.Mode
 
 // kind is what there is to say of a mode: the case of a new one is a line of kinds.
 type kind struct {
-	needs what // of a strong use, before its task starts; those that may join go together with their neighbours
+	// of a strong use, before its task starts; those that may join go together with their
+	// neighbours
+	needs what
 	alone bool // of those that go together, one at a time has the memory, in any order
 }
 
@@ -278,8 +284,8 @@ var kinds = [...]kind{
 	chain.ModeReduce:      {needs: nothing}, // a copy of its own
 }
 
-// Waits reports whether a strong use of this mode waits for others. One that does not is in no order
-// with them until it is combined.
+// Waits reports whether a strong use of this mode waits for others. One that does not is in no
+// order with them until it is combined.
 func Waits(m Mode) bool { return kinds[m].needs != nothing }
 
 // Writes reports whether uses of this mode change the memory.

@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: The weft authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package progress has the engine that polls the fabrics of a rank: which goroutine polls, for how long,
-// and what wakes somebody when nobody does. README.md has the protocol.
+// Package progress has the engine that polls the fabrics of a rank: which goroutine polls, for how
+// long, and what wakes somebody when nobody does. README.md has the protocol.
 //
 //	e := progress.New(ep.Sources(), progress.Config{Ranks: 1})
 //	ep.Bind(handler, e)
@@ -29,11 +29,13 @@ type Config struct {
 	Ranks   int  // that share this process
 	Crowded bool // more ranks share the processors of this node than these are
 	Full    bool // no rank has a second processor: its node has fewer than two for each
-	// Hold, if not nil, keeps the goroutines of doorbells, and the guard, from polling until it is closed. For tests.
+	// Hold, if not nil, keeps the goroutines of doorbells, and the guard, from polling until it is
+	// closed. For tests.
 	Hold <-chan struct{}
 }
 
-// Engine drives the sources of one rank. All methods may be called by any goroutine, but as they say.
+// Engine drives the sources of one rank. All methods may be called by any goroutine, but as they
+// say.
 type Engine struct {
 	// Constant after construction.
 	cfg        Config
@@ -55,8 +57,9 @@ type Engine struct {
 	gaveUp atomic.Int64  // when somebody stopped looking with nothing found, and so may be asleep
 	ending xatomic.Int32 // calls of Retire under way: nobody else takes the turn
 
-	_     [cacheLine]byte // loops of ranks that share a process count in lines of their own
-	tries atomic.Uint32   // tries in a row that have delivered nothing, of all goroutines of the rank
+	_ [cacheLine]byte // loops of ranks that share a process count in lines of their own
+	// tries in a row that have delivered nothing, of all goroutines of the rank
+	tries atomic.Uint32
 	_     [cacheLine]byte
 }
 
@@ -103,9 +106,9 @@ func New(sources []fabric.Source, cfg Config) *Engine {
 func (e *Engine) Polls() bool { return len(e.known) > 0 }
 
 // Try delivers what has come. If nothing has, it now and then gives the processor to others: a loop
-// around Test must not starve the goroutine, or the process, that it waits for. It never waits: where
-// another goroutine has the turn, what comes is left to that one, so it may be called anywhere, also in
-// a callback. It reports whether this call has delivered anything.
+// around Test must not starve the goroutine, or the process, that it waits for. It never waits:
+// where another goroutine has the turn, what comes is left to that one, so it may be called
+// anywhere, also in a callback. It reports whether this call has delivered anything.
 func (e *Engine) Try() (delivered bool) {
 	n := e.tries.Add(1)
 	if e.Polls() && e.poll1(int(n&math.MaxInt32)) {
@@ -116,7 +119,8 @@ func (e *Engine) Try() (delivered bool) {
 		runtime.Gosched()
 	}
 	if e.readers && n%readEvery == 0 {
-		time.Sleep(time.Microsecond) // when no goroutine can run, Go's poller looks, and wakes readers
+		// when no goroutine can run, Go's poller looks, and wakes readers
+		time.Sleep(time.Microsecond)
 	}
 	return false
 }
@@ -124,15 +128,15 @@ func (e *Engine) Try() (delivered bool) {
 // Poll is Try for who has other work if there is nothing, and sees to others' processors itself.
 func (e *Engine) Poll() bool { return e.Polls() && e.poll1(0) }
 
-// poll1 polls once. tries is how many in a row have found nothing if this one does; 0: the caller does
-// not say. Where somebody else has the turn, nothing is left to it; but a doorbell's goroutine makes way
-// for one that polls in a loop.
+// poll1 polls once. tries is how many in a row have found nothing if this one does; 0: the caller
+// does not say. Where somebody else has the turn, nothing is left to it; but a doorbell's goroutine
+// makes way for one that polls in a loop.
 //
-// A poll that finds nothing arms and disarms nothing: another processor may have that word's line, and a
-// loop of polls would take it away each time. One that finds something disarms what is cheap to arm (see
-// fabric.Source.Poll), so that nobody wakes a sleeper for what comes meanwhile. A loop that has found
-// nothing for long disarms what is dear as well, and leaves as if it had found something: it will be back
-// before the guard comes.
+// A poll that finds nothing arms and disarms nothing: another processor may have that word's line,
+// and a loop of polls would take it away each time. One that finds something disarms what is cheap
+// to arm (see fabric.Source.Poll), so that nobody wakes a sleeper for what comes meanwhile. A loop
+// that has found nothing for long disarms what is dear as well, and leaves as if it had found
+// something: it will be back before the guard comes.
 func (e *Engine) poll1(tries int) (did bool) {
 	switch {
 	case e.Take():
@@ -161,10 +165,12 @@ func (e *Engine) poll1(tries int) (did bool) {
 }
 
 // Take gives the caller the turn, unless somebody has it, or is about to end a source: callers that
-// come again and again would keep that one from it for ever. The caller calls Seek, Look or Leave then.
+// come again and again would keep that one from it for ever. The caller calls Seek, Look or Leave
+// then.
 func (e *Engine) Take() bool { return e.Polls() && e.ending.Load() == 0 && e.turn.enter() }
 
-// Enter is Take by a caller that is about to poll: nobody needs to be woken for what comes meanwhile.
+// Enter is Take by a caller that is about to poll: nobody needs to be woken for what comes
+// meanwhile.
 func (e *Engine) Enter() bool {
 	if !e.Take() {
 		return false
@@ -192,8 +198,8 @@ func (e *Engine) work() {
 	}
 }
 
-// claim gives the caller the turn, unless another goroutine has it that waits too: a doorbell's makes
-// way, since a goroutine that it would have to wake would go on later.
+// claim gives the caller the turn, unless another goroutine has it that waits too: a doorbell's
+// makes way, since a goroutine that it would have to wake would go on later.
 func (e *Engine) claim(w *waiter) bool {
 	if e.Take() {
 		return true
@@ -257,9 +263,9 @@ func (e *Engine) Watch(ready func() bool) {
 	}
 }
 
-// look polls until w is met, or nothing has come for a while, and gives the turn up, which the caller
-// has. It disarms before the first poll: a peer that sends meanwhile would wait for the second one, to
-// see whether it has to wake anybody.
+// look polls until w is met, or nothing has come for a while, and gives the turn up, which the
+// caller has. It disarms before the first poll: a peer that sends meanwhile would wait for the
+// second one, to see whether it has to wake anybody.
 func (e *Engine) look(w *waiter, long time.Duration) {
 	for {
 		met, idle := e.lookOn(w, long, true)
@@ -272,15 +278,16 @@ func (e *Engine) look(w *waiter, long time.Duration) {
 	}
 }
 
-// Seek polls until ready says so, which is asked often, and reports whether it has: the caller has the
-// turn, and has it still. false: something is to be done without the turn, or, tired, the time is over.
+// Seek polls until ready says so, which is asked often, and reports whether it has: the caller has
+// the turn, and has it still. false: something is to be done without the turn, or, tired, the time
+// is over.
 func (e *Engine) Seek(ready func() bool) (met, tired bool) {
 	return e.lookOn(&waiter{ready: ready}, lookFor, false)
 }
 
 // lookOn is look without a break, of who has the turn, and keeps it. Neither met nor idle: there is
-// something to be done without it. first: it disarms before the first poll, and not behind it, where
-// what is here already costs less.
+// something to be done without it. first: it disarms before the first poll, and not behind it,
+// where what is here already costs less.
 func (e *Engine) lookOn(w *waiter, long time.Duration, first bool) (met, idle bool) {
 	b := newBudget(e.cfg.Crowded)
 	for n := 1; !w.met(); n++ {
@@ -312,9 +319,9 @@ func (e *Engine) lookOn(w *waiter, long time.Duration, first bool) (met, idle bo
 	return true, false
 }
 
-// poll polls the sources, for the n-th time: those that are cheap to poll, and the one that has found
-// something last; the others now and then. It reports whether there was anything. patient: the caller
-// comes again at once if there is not. The caller has the turn.
+// poll polls the sources, for the n-th time: those that are cheap to poll, and the one that has
+// found something last; the others now and then. It reports whether there was anything. patient:
+// the caller comes again at once if there is not. The caller has the turn.
 func (e *Engine) poll(n int, patient bool) (did bool) {
 	if len(e.turn.sources) == 1 {
 		if did = e.turn.sources[0].Poll(patient); did {
@@ -332,7 +339,8 @@ func (e *Engine) poll(n int, patient bool) (did bool) {
 	return did
 }
 
-// waits reports whether something is to be done without the turn. The caller has it, as for the next.
+// waits reports whether something is to be done without the turn. The caller has it, as for the
+// next.
 func (e *Engine) waits() bool { return slices.ContainsFunc(e.turn.sources, fabric.Source.Waits) }
 
 // midway reports whether pieces of a transfer are to come, or to go.
@@ -340,8 +348,8 @@ func (e *Engine) midway() bool { return slices.ContainsFunc(e.turn.sources, fabr
 
 // What fabrics call.
 
-// Ring is the doorbell of a source, which was armed: something has come. A goroutine of the fabric's own
-// calls it, which may be the one to deliver that.
+// Ring is the doorbell of a source, which was armed: something has come. A goroutine of the
+// fabric's own calls it, which may be the one to deliver that.
 func (e *Engine) Ring(s fabric.Source) {
 	if e.cfg.Hold != nil {
 		<-e.cfg.Hold
@@ -353,8 +361,8 @@ func (e *Engine) Ring(s fabric.Source) {
 // Call has Serve called, by who has the turn or else by the caller.
 func (e *Engine) Call() { e.turn.call() }
 
-// Retire ends the polling of a source: when it has returned true, nobody calls its methods any more, nor
-// will. false: somebody does still, after limit.
+// Retire ends the polling of a source: when it has returned true, nobody calls its methods any
+// more, nor will. false: somebody does still, after limit.
 func (e *Engine) Retire(s fabric.Source, limit time.Duration) bool {
 	e.ending.Add(1)
 	defer e.ending.Add(-1)
@@ -376,8 +384,8 @@ func (e *Engine) Retire(s fabric.Source, limit time.Duration) bool {
 
 // The methods of kernel.
 
-// soon reports whether who leaves is likely to be back, or another one to come, before it is worth while
-// to arm.
+// soon reports whether who leaves is likely to be back, or another one to come, before it is worth
+// while to arm.
 func (e *Engine) soon() bool {
 	now := clock()
 	before := e.left
@@ -387,9 +395,9 @@ func (e *Engine) soon() bool {
 
 func (e *Engine) guard() { e.timer.start(guardAfter) }
 
-// linger is the look of a doorbell's goroutine. Where the node has no processor for that goroutine, it
-// delivers what is here and no more: the kernel mostly wakes it on its rank's own processor, and the
-// next message comes only after the rank has sent one.
+// linger is the look of a doorbell's goroutine. Where the node has no processor for that goroutine,
+// it delivers what is here and no more: the kernel mostly wakes it on its rank's own processor, and
+// the next message comes only after the rank has sent one.
 func (e *Engine) linger() {
 	long := time.Duration(0) // dear polls are for what is here
 	if e.aside != e.turn.all {

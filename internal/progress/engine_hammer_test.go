@@ -18,8 +18,8 @@ import (
 	"weft/internal/fabric"
 )
 
-// A source that is retired is not polled any more, the others are; while somebody is about to retire one,
-// nobody takes the turn before him; and he does not wait for ever.
+// A source that is retired is not polled any more, the others are; while somebody is about to
+// retire one, nobody takes the turn before him; and he does not wait for ever.
 func TestRetire(t *testing.T) {
 	a, b := &fake{}, &fake{}
 	e := engineOf(Config{Ranks: 1}, a, b)
@@ -65,8 +65,8 @@ func TestHold(t *testing.T) {
 	require.False(t, engineOf(Config{Ranks: 1}, f).held(), "there is no such thing")
 }
 
-// Goroutines of all kinds take turns: each frame is delivered once, by one of them at a time, and none
-// lies.
+// Goroutines of all kinds take turns: each frame is delivered once, by one of them at a time, and
+// none lies.
 func TestHammer(t *testing.T) {
 	const frames = 3000
 	for range 3 {

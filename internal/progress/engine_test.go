@@ -17,7 +17,8 @@ import (
 	"weft/internal/fabric"
 )
 
-// stillClock stands still but for a step whenever one who polls looks at it, and counts who has had a turn.
+// stillClock stands still but for a step whenever one who polls looks at it, and counts who has had
+// a turn.
 type stillClock struct {
 	at    time.Duration
 	step  time.Duration
@@ -111,9 +112,9 @@ func requireFree(t *testing.T, e *Engine) {
 	require.Zero(t, e.turn.word.Load())
 }
 
-// A waiter polls until it has what it waits for, or nothing has come for a while: less long where ranks
-// are crowded, and longer while pieces of a transfer are to come. It looks at the time now and then, and
-// gives way.
+// A waiter polls until it has what it waits for, or nothing has come for a while: less long where
+// ranks are crowded, and longer while pieces of a transfer are to come. It looks at the time now
+// and then, and gives way.
 func TestLook(t *testing.T) {
 	const step = time.Microsecond
 	for _, row := range []struct {
@@ -170,8 +171,8 @@ func TestLook(t *testing.T) {
 	}
 }
 
-// What is to be done without the turn is done by one who polls on behind that, unless another goroutine
-// does meanwhile.
+// What is to be done without the turn is done by one who polls on behind that, unless another
+// goroutine does meanwhile.
 func TestWorkIsDoneWithoutTheTurn(t *testing.T) {
 	for _, taken := range []bool{false, true} {
 		f := &worker{}
@@ -264,8 +265,8 @@ func TestWhenWaitersDisarm(t *testing.T) {
 	}
 }
 
-// One who waits for memory of other ranks glances a few times, polls then, and gives up after a while;
-// where another goroutine has the turn, it only waits.
+// One who waits for memory of other ranks glances a few times, polls then, and gives up after a
+// while; where another goroutine has the turn, it only waits.
 func TestWatch(t *testing.T) {
 	for _, crowded := range []bool{false, true} {
 		f := &fake{}
@@ -300,8 +301,8 @@ func TestWatch(t *testing.T) {
 	}
 }
 
-// A try polls once, whether or not anybody waits; one that finds nothing arms and disarms nothing, and
-// gives way now and then.
+// A try polls once, whether or not anybody waits; one that finds nothing arms and disarms nothing,
+// and gives way now and then.
 func TestTry(t *testing.T) {
 	for _, crowded := range []bool{false, true} {
 		f := &fake{}
@@ -384,8 +385,8 @@ func TestReadersRun(t *testing.T) {
 	}
 }
 
-// What is dear to poll is polled now and then, unless something has come from there last; so is what is
-// disarmed.
+// What is dear to poll is polled now and then, unless something has come from there last; so is
+// what is disarmed.
 func TestSeveral(t *testing.T) {
 	cheap, dear := &fake{}, &fake{costs: fabric.Costs{Poll: true, Arm: true}, later: true}
 	e := engineOf(Config{Ranks: 1}, cheap, dear)
@@ -421,8 +422,8 @@ func TestSeveral(t *testing.T) {
 	require.Equal(t, []string{"disarm", "arm in vain"}, dear.take())
 }
 
-// Arming is put off where that is dear, something was found, soon after somebody has left, and nobody
-// sleeps for want of a delivery.
+// Arming is put off where that is dear, something was found, soon after somebody has left, and
+// nobody sleeps for want of a delivery.
 func TestSoon(t *testing.T) {
 	f := &fake{costs: fabric.Costs{Arm: true}, later: true}
 	e := engineOf(Config{Ranks: 1}, f)
@@ -456,7 +457,8 @@ func TestSoon(t *testing.T) {
 	e.Look(woken, false)
 	require.Positive(t, e.gaveUp.Load())
 	e.Leave()
-	// A loop that has found nothing for some tries, and comes again at once, disarms, and leaves as if it had found something.
+	// A loop that has found nothing for some tries, and comes again at once, disarms, and leaves as
+	// if it had found something.
 	e.turn.armed = 1
 	e.gaveUp.Store(0)
 	c.step = 0
@@ -490,8 +492,8 @@ func TestGuard(t *testing.T) {
 	require.False(t, e.timer.t.Stop(), "it does not come any more")
 }
 
-// The goroutine of a doorbell polls for a moment, and makes way. If it has no processor of its own, or polling is dear, it
-// polls once, but longer where a transfer is under way.
+// The goroutine of a doorbell polls for a moment, and makes way. If it has no processor of its own,
+// or polling is dear, it polls once, but longer where a transfer is under way.
 func TestRing(t *testing.T) {
 	require.True(t, New(nil, Config{Ranks: 1, Full: true}).full)
 	require.Equal(t, runtime.NumCPU() == 1, New(nil, Config{Ranks: 1}).full)
@@ -552,8 +554,8 @@ func TestRing(t *testing.T) {
 	require.Equal(t, 1, f.polls, "what has rung is here")
 }
 
-// A waiter that finds a doorbell's goroutine polling has it make way, but does not wait for one that does
-// not; it does not wait for another waiter.
+// A waiter that finds a doorbell's goroutine polling has it make way, but does not wait for one
+// that does not; it does not wait for another waiter.
 func TestClaim(t *testing.T) {
 	e := engineOf(Config{Ranks: 1}, &fake{})
 	woken := make(chan struct{}, 1)

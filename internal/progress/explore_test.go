@@ -15,11 +15,12 @@ import (
 	"weft/internal/xatomic"
 )
 
-// system is one source of a turn: a socket, the sets of epoll, the sleeper's place in Go's poller, and the timer. It keeps to
-// what the kernel says of these: a set speaks when it becomes ready, or is armed while it is; who was woken finds out by asking,
-// which takes the arming with it; a word to one who has not got up since the last is one with that. Or, quiet, it is memory that
-// a sender shares: he writes there, and then looks whether he is to ring, which takes the arming with it; what is there when it
-// is armed rings nobody.
+// system is one source of a turn: a socket, the sets of epoll, the sleeper's place in Go's poller,
+// and the timer. It keeps to what the kernel says of these: a set speaks when it becomes ready, or
+// is armed while it is; who was woken finds out by asking, which takes the arming with it; a word
+// to one who has not got up since the last is one with that. Or, quiet, it is memory that a sender
+// shares: he writes there, and then looks whether he is to ring, which takes the arming with it;
+// what is there when it is armed rings nobody.
 type system struct {
 	*explore.Run
 	fabric.NoSource
@@ -40,7 +41,9 @@ type system struct {
 	due   bool                   // guarded by mu: there is something in timer
 
 	// Of who has the turn.
-	left, seen int // how often others than the guard have left having found something, and as the guard has seen it
+	// how often others than the guard have left having found something, and as the guard has seen
+	// it
+	left, seen int
 }
 
 func newSystem(r *explore.Run, rapid, quiet bool) *system {
@@ -129,7 +132,8 @@ func (s *system) Arm(on bool, why fabric.Leaving) fabric.Armed {
 	return fabric.ArmedFully
 }
 
-// soon is true for who has found something, and for the guard, if such a one has left since it was here last.
+// soon is true for who has found something, and for the guard, if such a one has left since it was
+// here last.
 func (s *system) soon() bool {
 	if !s.rapid {
 		return false
@@ -213,7 +217,8 @@ func (s *system) passer() {
 	})
 }
 
-// tester polls in a loop: it looks once each time, but is back soon, so it disarms, and leaves as if it had found something.
+// tester polls in a loop: it looks once each time, but is back soon, so it disarms, and leaves as
+// if it had found something.
 func (s *system) tester(looks int) {
 	s.Go("tester", func() {
 		for range looks {

@@ -11,16 +11,18 @@ import (
 )
 
 const (
-	// leaveAfter is how many times what has come meanwhile is delivered by one who gives the turn up.
+	// leaveAfter is how many times what has come meanwhile is delivered by one who gives the turn
+	// up.
 	leaveAfter = 4
-	// glances are the looks of a caller who waits for other ranks' memory before it takes the turn, which
-	// costs as much as some of them.
+	// glances are the looks of a caller who waits for other ranks' memory before it takes the turn,
+	// which costs as much as some of them.
 	glances, glancesCrowded = 100, 8
 	// wantFor is how many times one asks a doorbell's goroutine to make way.
 	wantFor = 1000
 )
 
-// woke reports whether there is something in the channel of a goroutine that polls while it waits for that.
+// woke reports whether there is something in the channel of a goroutine that polls while it waits
+// for that.
 func woke(ch <-chan struct{}) bool { return len(ch) > 0 }
 
 // What takes time, which tests have pass by steps. pause is called where another goroutine of this
@@ -44,9 +46,11 @@ func giveWay(here bool) {
 
 // budget is for how long a goroutine polls in vain, and how it gives way meanwhile.
 type budget struct {
-	crowded                  bool
-	n, mask                  int           // polls; the budget reads the clock when n has no bit of mask
-	since, yielded, yielded2 time.Duration // of the first look at the time; when others had their turn last: processes, goroutines
+	crowded bool
+	// polls; the budget reads the clock when n has no bit of mask
+	n, mask int
+	// of the first look at the time; when others had their turn last: processes, goroutines
+	since, yielded, yielded2 time.Duration
 	now                      time.Duration // of the last look
 }
 

@@ -16,10 +16,11 @@ const (
 	called              // and has something else to do, before giving it up
 )
 
-// kernel is what a turn needs besides its sources. Its methods are called by the goroutine that has the
-// turn.
+// kernel is what a turn needs besides its sources. Its methods are called by the goroutine that has
+// the turn.
 type kernel interface {
-	// soon reports whether somebody is likely to poll again so soon that it is not worth while to arm.
+	// soon reports whether somebody is likely to poll again so soon that it is not worth while to
+	// arm.
 	soon() bool
 	// guard has watch called in a while, and again until it returns true.
 	guard()
@@ -27,9 +28,9 @@ type kernel interface {
 	linger()
 }
 
-// turn is whose turn it is to poll the sources of a rank; README.md has the protocol, whose steps are
-// named here. Any goroutine may call enter, call, rung and watch, nobody but who has the turn the
-// rest. Nothing here blocks, but for what sources and the kernel do.
+// turn is whose turn it is to poll the sources of a rank; README.md has the protocol, whose steps
+// are named here. Any goroutine may call enter, call, rung and watch, nobody but who has the turn
+// the rest. Nothing here blocks, but for what sources and the kernel do.
 //
 //	word     free | polling, each with or without called
 //	armed    the doorbell of a source will be rung by what comes, or was, as far as who has the turn knows
@@ -124,9 +125,9 @@ func (t *turn) poll(sources uint32) {
 	}
 }
 
-// tired reports whether one who may not poll has armed often enough. If a doorbell's goroutine has been
-// up and called each time, something is here, and the caller would be called for ever. The guard will
-// read it.
+// tired reports whether one who may not poll has armed often enough. If a doorbell's goroutine has
+// been up and called each time, something is here, and the caller would be called for ever. The
+// guard will read it.
 func tired(n int) bool {
 	return n >= 2 //bug:tired
 }
@@ -143,7 +144,8 @@ func (t *turn) settle(found, polls bool, n int) {
 		missing = 0
 	}
 	why := whyOf(found)
-	if found && n == 0 && missing&t.dear != 0 && t.k.soon() { // who is called has to see to it that somebody is
+	if found && n == 0 && missing&t.dear != 0 && t.k.soon() {
+		// who is called has to see to it that somebody is
 		why = fabric.LeavingForSoon
 	}
 	for ; missing != 0; missing &= missing - 1 {
@@ -156,8 +158,8 @@ func (t *turn) settle(found, polls bool, n int) {
 }
 
 // settleOne arms one source, or reports that this is put off. What is here already the caller
-// delivers, since to wake somebody costs more; if it does not end, or the caller may not, the doorbell
-// is rung.
+// delivers, since to wake somebody costs more; if it does not end, or the caller may not, the
+// doorbell is rung.
 func (t *turn) settleOne(source int, why fabric.Leaving, polls bool) (later bool) {
 	bit := uint32(1) << source
 	for n := 0; ; n++ {

@@ -125,7 +125,8 @@ func TestSteps(t *testing.T) {
 		{"the sleeper", false, func(u *turn, s *script) {
 			u.rung(0)
 			require.False(t, u.insist())
-		}, []string{"serve", "linger", "arm", "serve"}}, // it has called itself, too, which costs nothing that matters
+			// it has called itself, too, which costs nothing that matters
+		}, []string{"serve", "linger", "arm", "serve"}},
 		{"the sleeper, while somebody looks", false, func(u *turn, s *script) {
 			require.True(t, u.enter())
 			u.rung(0)
@@ -166,7 +167,8 @@ func TestSteps(t *testing.T) {
 	}
 }
 
-// Something is here that who leaves may not read. The sleeper is up, and calls, whenever he is armed: who leaves does not arm for ever, but leaves it to the guard.
+// Something is here that who leaves may not read. The sleeper is up, and calls, whenever he is
+// armed: who leaves does not arm for ever, but leaves it to the guard.
 func TestLeavesInTheEnd(t *testing.T) {
 	u := new(turn)
 	s := &script{t: t, u: u}
@@ -202,8 +204,8 @@ func TestPutsOffOnce(t *testing.T) {
 	require.False(t, u.word.Load() == polling|called)
 }
 
-// What is here when a source is armed is delivered by who leaves, a few times; then, or where it may
-// not, somebody else is woken.
+// What is here when a source is armed is delivered by who leaves, a few times; then, or where it
+// may not, somebody else is woken.
 func TestSomethingIsHere(t *testing.T) {
 	for _, row := range []struct {
 		here int

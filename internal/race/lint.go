@@ -1,9 +1,9 @@
 // SPDX-FileCopyrightText: The weft authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package race tells the race detector, in a build for lint mode, what is ordered. Such a build leaves the
-// runtime of tasks out of the detector, so that what the runtime does orders nothing there; what does is said
-// by hand. In other builds all of it is nothing.
+// Package race tells the race detector, in a build for lint mode, what is ordered. Such a build
+// leaves the runtime of tasks out of the detector, so that what the runtime does orders nothing
+// there; what does is said by hand. In other builds all of it is nothing.
 package race
 
 import "regexp"
@@ -12,8 +12,8 @@ import "regexp"
 // acquires a clock comes after all that other goroutines have done before they released the clock.
 type Clock uint64
 
-// Tag is the build tag of a build for lint mode. Such a build leaves Packages out of the race detector, by the flag -race=false of the
-// compiler for each; the command "weft lint" sees to both.
+// Tag is the build tag of a build for lint mode. Such a build leaves Packages out of the race
+// detector, by the flag -race=false of the compiler for each; the command "weft lint" sees to both.
 const Tag = "weftlint"
 
 // Packages are the packages that a build for lint mode leaves out of the race detector.

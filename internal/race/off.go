@@ -5,8 +5,8 @@
 
 package race
 
-// Lint says that the program is built for lint mode: with the race detector, of which the packages of the
-// runtime are left out.
+// Lint says that the program is built for lint mode: with the race detector, of which the packages
+// of the runtime are left out.
 const Lint = false
 
 // Acquire makes the caller come after all that have released p.
@@ -15,7 +15,8 @@ func Acquire[T any](*T) {}
 // Release makes what the caller has done come before all that acquire p later.
 func Release[T any](*T) {}
 
-// Hide keeps what the caller does with channels, locks and the like from the race detector, until Show.
+// Hide keeps what the caller does with channels, locks and the like from the race detector, until
+// Show.
 func Hide() {}
 
 // Show ends that.

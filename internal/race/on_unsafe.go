@@ -19,7 +19,8 @@ func Acquire[T any](p *T) { runtime.RaceAcquire(unsafe.Pointer(p)) }
 // Release makes what the caller has done come before all that acquire p later.
 func Release[T any](p *T) { runtime.RaceReleaseMerge(unsafe.Pointer(p)) }
 
-// Hide keeps what the caller does with channels, locks and the like from the race detector, until Show.
+// Hide keeps what the caller does with channels, locks and the like from the race detector, until
+// Show.
 func Hide() { runtime.RaceDisable() }
 
 // Show ends that.

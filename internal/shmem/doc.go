@@ -16,8 +16,8 @@
 // The race detector does not see mapped memory. Code that is to be checked by it runs on memory of
 // [Heap], which several goroutines use as if each had mapped it.
 //
-// Mapping needs Linux; elsewhere its functions fail with [ErrUnsupported]. All functions may be called
-// by any goroutine; what is in the memory is the callers' to order.
+// Mapping needs Linux; elsewhere its functions fail with [ErrUnsupported]. All functions may be
+// called by any goroutine; what is in the memory is the callers' to order.
 package shmem
 
 import "errors"

@@ -11,9 +11,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Create makes size bytes of memory, all zero, which take no space until they are touched. name is for
-// people who look at the process. Nobody can change the size any more, so a mapping of it never faults;
-// and only processes of the same user can open it.
+// Create makes size bytes of memory, all zero, which take no space until they are touched. name is
+// for people who look at the process. Nobody can change the size any more, so a mapping of it never
+// faults; and only processes of the same user can open it.
 func Create(name string, size int) (*os.File, error) {
 	fd, err := unix.MemfdCreate("weft", unix.MFD_CLOEXEC|unix.MFD_ALLOW_SEALING)
 	if err != nil {
@@ -29,7 +29,8 @@ func Create(name string, size int) (*os.File, error) {
 	return f, nil
 }
 
-// Path returns what other processes give to Open, for memory that process pid has open as descriptor fd.
+// Path returns what other processes give to Open, for memory that process pid has open as
+// descriptor fd.
 func Path(pid int, fd uintptr) string { return fmt.Sprintf("/proc/%d/fd/%d", pid, fd) }
 
 // Open opens memory that another process has made by Create, of the same size.
@@ -73,8 +74,8 @@ func Sync(b []byte, off, n int) error {
 }
 
 // Populate has the kernel make the pages of b[off:off+n] present and writable now, at a quarter of
-// what it costs page by page at first touch. b is a mapping. Where the kernel does not know the call
-// (before Linux 5.14) nothing happens.
+// what it costs page by page at first touch. b is a mapping. Where the kernel does not know the
+// call (before Linux 5.14) nothing happens.
 func Populate(b []byte, off, n int) {
 	if n > 0 {
 		_ = unix.Madvise(b[pageOf(off):off+n], unix.MADV_POPULATE_WRITE)

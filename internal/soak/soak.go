@@ -1,16 +1,16 @@
 // SPDX-FileCopyrightText: The weft authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package soak is for tests that ask whether what a program keeps is a function of what is live: while it
-// runs, they take samples of its live heap, its goroutines and its open descriptors, and compare the
-// second half of the run with the first.
+// Package soak is for tests that ask whether what a program keeps is a function of what is live:
+// while it runs, they take samples of its live heap, its goroutines and its open descriptors, and
+// compare the second half of the run with the first.
 //
 //	stop := soak.Every(20 * time.Millisecond)
 //	… a program whose live state is constant …
 //	require.Empty(t, stop().Growth())
 //
-// What depends on how long a test runs is asked for by the flag -soak (see [Long]); without it the same
-// tests run for a second or less.
+// What depends on how long a test runs is asked for by the flag -soak (see [Long]); without it the
+// same tests run for a second or less.
 package soak
 
 import (
@@ -57,7 +57,8 @@ func Take() Sample {
 // Series is samples of one run, in their order.
 type Series []Sample
 
-// Every takes a sample now and then, on a goroutine of its own, until stop is called. It counts itself in no sample.
+// Every takes a sample now and then, on a goroutine of its own, until stop is called. It counts
+// itself in no sample.
 func Every(d time.Duration) (stop func() Series) {
 	return each(func() <-chan time.Time { return time.After(d) })
 }
@@ -86,16 +87,17 @@ func each(next func() <-chan time.Time) (stop func() Series) {
 	}
 }
 
-// What a run may have more of in its last quarter than in its second. Live state changes from moment to moment,
-// by messages under way and tasks in the window; a leak of a few hundred bytes for each step of a long run is far above that.
+// What a run may have more of in its last quarter than in its second. Live state changes from
+// moment to moment, by messages under way and tasks in the window; a leak of a few hundred bytes
+// for each step of a long run is far above that.
 const (
 	moreHeap       = 2 << 20
 	moreGoroutines = 16
 	moreFiles      = 8
 )
 
-// Growth says what has grown from the second quarter of the samples to the last; "" if nothing has, or
-// if the run was too short to tell.
+// Growth says what has grown from the second quarter of the samples to the last; "" if nothing has,
+// or if the run was too short to tell.
 func (l Series) Growth() string {
 	n := len(l)
 	if n < 8 {
@@ -104,7 +106,8 @@ func (l Series) Growth() string {
 	return strings.Join(grown(l[n/4:n/2], l[n-n/4:], 4, moreHeap, moreGoroutines, moreFiles), "; ")
 }
 
-// grown says of what late has more than early: more than one part in share of what was there and the number given, of each.
+// grown says of what late has more than early: more than one part in share of what was there and
+// the number given, of each.
 func grown(early, late Series, share, heap, goroutines, files int) (list []string) {
 	look := func(what string, more int, of func(Sample) int) {
 		if a, b := middle(early, of), middle(late, of); b > a+a/share+more {
@@ -127,28 +130,31 @@ func middle(l []Sample, of func(Sample) int) int {
 	return v[len(v)/2]
 }
 
-// What the last rounds may have more of than the first. Live state is the same behind each round, so what a
-// round of a thousand operations leaves would be far above that.
+// What the last rounds may have more of than the first. Live state is the same behind each round,
+// so what a round of a thousand operations leaves would be far above that.
 const (
 	roundHeap       = 320 << 10
 	roundGoroutines = 4
 	roundFiles      = 4
-	// roundTime is how many times as long a late round may take as an early one. A cost that grows with what was done
-	// before makes it more than the number of rounds by half.
+	// roundTime is how many times as long a late round may take as an early one. A cost that grows
+	// with what was done before makes it more than the number of rounds by half.
 	roundTime = 3
 )
 
-// Rounds calls round n times, at least 8, and takes a sample behind each. All rounds must do the same and leave the same.
-// kept says what has grown from the second quarter of them to the last: live heap, goroutines, descriptors. longer
-// says whether the processor time of a round has, from the first quarter; it is of no use where goroutines look while
-// they wait, since that takes what processors are free. Both are "" if nothing has grown.
+// Rounds calls round n times, at least 8, and takes a sample behind each. All rounds must do the
+// same and leave the same. kept says what has grown from the second quarter of them to the last:
+// live heap, goroutines, descriptors. longer says whether the processor time of a round has, from
+// the first quarter; it is of no use where goroutines look while they wait, since that takes what
+// processors are free. Both are "" if nothing has grown.
 //
 //	kept, longer, err := soak.Rounds(16, func() error { … a thousand messages … })
 func Rounds(n int, round func() error) (kept, longer string, err error) {
 	var samples Series
 	var times []time.Duration
 	for i := range 2 * n {
-		if i >= n { // other programs make rounds longer as well; a cost that grows makes each of them longer
+		if i >= n {
+			// other programs make rounds longer as well; a cost that grows makes each of them
+			// longer
 			if early, late := slices.Min(times[:n/4]), slices.Min(times[n-n/4:]); late <= roundTime*early+time.Millisecond {
 				break
 			}

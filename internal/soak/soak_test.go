@@ -40,8 +40,8 @@ func TestGrowth(t *testing.T) {
 
 var kept [][]byte
 
-// Growth finds a program that keeps ever more, and passes one that does not. Each step has a sample of its own,
-// on a slow machine too. (A sample now and then gave too few on a busy machine.)
+// Growth finds a program that keeps ever more, and passes one that does not. Each step has a sample
+// of its own, on a slow machine too. (A sample now and then gave too few on a busy machine.)
 func TestEach(t *testing.T) {
 	const steps = 64
 	for _, keeps := range []bool{false, true} {

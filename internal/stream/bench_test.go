@@ -9,8 +9,8 @@ import (
 	"unsafe"
 )
 
-// A piece of a matrix, which is in the cache, is copied to memory that is not (each time to another place) or is (always to
-// the same one). The rows are 2 KiB.
+// A piece of a matrix, which is in the cache, is copied to memory that is not (each time to another
+// place) or is (always to the same one). The rows are 2 KiB.
 func BenchmarkRows(b *testing.B) {
 	const size, stride = 2048, 16400
 	src := make([]byte, stride*256)

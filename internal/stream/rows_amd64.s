@@ -5,8 +5,8 @@
 
 #include "textflag.h"
 
-// Each turn of the inner loop copies a line. A prefetch does not mind if there is no memory. Two loads of 32 bytes instead of four
-// of 16 are not faster: it is memory that limits.
+// Each turn of the inner loop copies a line. A prefetch does not mind if there is no memory. Two
+// loads of 32 bytes instead of four of 16 are not faster: it is memory that limits.
 
 // func copyRows(dst, src unsafe.Pointer, rows, size, stride, ahead int)
 TEXT ·copyRows(SB), NOSPLIT, $0-48

@@ -9,7 +9,8 @@ import "unsafe"
 
 const usable = true
 
-// copyRows asks for what it loads ahead bytes before. It needs nothing of the processor that not every one of its kind has.
+// copyRows asks for what it loads ahead bytes before. It needs nothing of the processor that not
+// every one of its kind has.
 //
 // Preconditions: dst begins on a line; size is whole lines, and above 0, as is rows.
 //

@@ -66,7 +66,8 @@ func TestRows(t *testing.T) {
 	require.Panics(t, func() { Rows(short, unsafe.Pointer(&short[0]), 1, Least, Least) })
 }
 
-// What was copied is there for who is told: the fence at the end of the assembly orders it before an ordinary store.
+// What was copied is there for who is told: the fence at the end of the assembly orders it before
+// an ordinary store.
 func TestHammerCopiesAreThereWhenTold(t *testing.T) {
 	const size, rows = 2048, 64
 	dst, src := aligned(rows*size, 0), make([]byte, rows*size)

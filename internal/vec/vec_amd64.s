@@ -3,10 +3,11 @@
 
 #include "textflag.h"
 
-// Every turn does 128 bytes: four registers of a, combined with b from memory. n is a multiple of that, and more than 0.
-// Min and Max of floats: the instructions take their second operand where one is not a number, or both are zero. So they are made
-// both ways round: the two differ in the sign of zeros only, which or (for Min) and and (for Max) decide. Where an
-// operand is not a number, the sum is the result, which is not one either.
+// Every turn does 128 bytes: four registers of a, combined with b from memory. n is a multiple of
+// that, and more than 0. Min and Max of floats: the instructions take their second operand where
+// one is not a number, or both are zero. So they are made both ways round: the two differ in the
+// sign of zeros only, which or (for Min) and and (for Max) decide. Where an operand is not a
+// number, the sum is the result, which is not one either.
 
 
 // func sumF64(dst, a, b unsafe.Pointer, n int)

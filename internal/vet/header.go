@@ -47,8 +47,8 @@ func (f *function) header() {
 	}
 }
 
-// elements returns an access by another call than c to what a's variable refers to, which should be ordered with a and
-// is not: one of the two writes, and nothing else orders the tasks.
+// elements returns an access by another call than c to what a's variable refers to, which should be
+// ordered with a and is not: one of the two writes, and nothing else orders the tasks.
 func (f *function) elements(c *call, a *access) *access {
 	for _, other := range f.calls {
 		if other == c || c.in == other.in && (c.on != other.on || f.waits(c, other)) || f.waitedFor(c, other) || f.waitedFor(other, c) {
@@ -63,7 +63,8 @@ func (f *function) elements(c *call, a *access) *access {
 	return nil
 }
 
-// alsoLinked reports whether two calls have accesses to another variable than v in common, or may have.
+// alsoLinked reports whether two calls have accesses to another variable than v in common, or may
+// have.
 func alsoLinked(c, other *call, v *types.Var) bool {
 	return c.opaque || other.opaque || slices.ContainsFunc(c.accs, func(a *access) bool { return a.v != v && other.of(a.v) > 0 })
 }

@@ -153,7 +153,8 @@ func (f *function) access(e ast.Expr) *access {
 	if a == nil {
 		return nil
 	}
-	if _, cut := ast.Unparen(s.Args[0]).(*ast.SliceExpr); !cut { // else place knows whether that is of an array
+	if _, cut := ast.Unparen(s.Args[0]).(*ast.SliceExpr); !cut {
+		// else place knows whether that is of an array
 		a.data = true
 	}
 	a.mode, a.expr = fn.Name(), e

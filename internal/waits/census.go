@@ -25,20 +25,20 @@ type Census struct {
 // Foreign returns how many goroutines may act though all of ours sleep.
 func (c Census) Foreign() int { return c.All - c.Asleep - c.Services - c.Bystanders }
 
-// Closed reports whether nothing in this process will ever act again: no goroutine is foreign, and no
-// time will wake one of ours.
+// Closed reports whether nothing in this process will ever act again: no goroutine is foreign, and
+// no time will wake one of ours.
 func (c Census) Closed() bool { return c.Foreign() == 0 && c.Timed == 0 }
 
 // Same reports whether two are of the same waits, and so nothing has happened between them.
 func (c Census) Same(d Census) bool { return c == d }
 
-// tries is how often Take looks for a moment at which nobody runs: goroutines that look at a clock every now and then
-// take a few microseconds for that.
+// tries is how often Take looks for a moment at which nobody runs: goroutines that look at a clock
+// every now and then take a few microseconds for that.
 const tries = 20
 
-// Take counts, at a moment at which no goroutine but the caller, which must be a Service, runs or wants to.
-// It returns false if it has not found such a moment, or something has moved while it counted. README.md has
-// the argument.
+// Take counts, at a moment at which no goroutine but the caller, which must be a Service, runs or
+// wants to. It returns false if it has not found such a moment, or something has moved while it
+// counted. README.md has the argument.
 func Take() (Census, bool) {
 	for try := range tries {
 		if try > 0 {
@@ -102,7 +102,8 @@ func quiet() bool {
 	return true
 }
 
-// profile counts all goroutines, at one moment in which the program stands still, and the bystanders among them.
+// profile counts all goroutines, at one moment in which the program stands still, and the
+// bystanders among them.
 func profile(c *Census) bool {
 	records := make([]runtime.StackRecord, runtime.NumGoroutine()+16)
 	n, ok := runtime.GoroutineProfile(records)
@@ -118,8 +119,9 @@ func profile(c *Census) bool {
 	return true
 }
 
-// Elsewhere returns how many goroutines that were started by a function wait, or run, elsewhere than in calls of ours. fn is the
-// function, which the compiler must not put into its caller. It is for the choice of what to say only.
+// Elsewhere returns how many goroutines that were started by a function wait, or run, elsewhere
+// than in calls of ours. fn is the function, which the compiler must not put into its caller. It is
+// for the choice of what to say only.
 func Elsewhere(fn any) (n int) {
 	want := runtime.FuncForPC(reflect.ValueOf(fn).Pointer())
 	records := make([]runtime.StackRecord, runtime.NumGoroutine()+16)

@@ -11,8 +11,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// A list is shared until its time is over, and is not kept after that. The end of the time of one list
-// does not end that of a later one.
+// A list is shared until its time is over, and is not kept after that. The end of the time of one
+// list does not end that of a later one.
 func TestDump(t *testing.T) {
 	made := 0
 	d := NewDump(time.Hour, func() []Goroutine {

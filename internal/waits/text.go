@@ -26,7 +26,8 @@ type Goroutine struct {
 // Frame is a call.
 type Frame struct{ Func, At string }
 
-// maxText bounds the stacks that are read, in bytes, and maxGoroutines the goroutines: it stops the program.
+// maxText bounds the stacks that are read, in bytes, and maxGoroutines the goroutines: it stops the
+// program.
 const (
 	maxText       = 16 << 20
 	maxGoroutines = 5000
@@ -60,8 +61,8 @@ func ID() uint64 {
 	return parse(string(buf[:runtime.Stack(buf[:], false)])).ID
 }
 
-// Lines returns the lines of a goroutine's text: its head, and two for each call. It drops the line "...N frames
-// elided...", which stands for the middle of a deep stack.
+// Lines returns the lines of a goroutine's text: its head, and two for each call. It drops the line
+// "...N frames elided...", which stands for the middle of a deep stack.
 func Lines(text string) []string {
 	return slices.DeleteFunc(strings.Split(text, "\n"), func(l string) bool { return strings.HasPrefix(l, "...") })
 }
@@ -122,7 +123,8 @@ func isRuntime(name string) bool {
 	return strings.HasPrefix(name, "runtime.") || strings.HasPrefix(name, "sync.") || strings.HasPrefix(name, "internal/sync.")
 }
 
-// Call returns what a goroutine that waits in a call of ours has called, and where; false if it does not.
+// Call returns what a goroutine that waits in a call of ours has called, and where; false if it
+// does not.
 func (g *Goroutine) Call() (Frame, bool) {
 	call := ""
 	for _, f := range g.Frames {
@@ -193,8 +195,8 @@ func Acting() (lines []string) {
 // acting are the states in which a goroutine does not wait.
 var acting = []string{"running", "runnable", "syscall", "copystack", "preempted", ""}
 
-// own says whether a function is the program's: the standard library's packages have no dot in the first part of
-// their path.
+// own says whether a function is the program's: the standard library's packages have no dot in the
+// first part of their path.
 func (f Frame) own() bool {
 	if f.Ours() || strings.HasPrefix(f.Func, ants) { // that runs our slots
 		return false
@@ -203,7 +205,8 @@ func (f Frame) own() bool {
 	return strings.HasPrefix(f.Func, "main.") || strings.HasPrefix(f.Func, module) || deep && rest != "" && strings.Contains(first, ".")
 }
 
-// String is the goroutine in a line: its head, and where it waits, in the program if that can be told.
+// String is the goroutine in a line: its head, and where it waits, in the program if that can be
+// told.
 func (g *Goroutine) String() string {
 	place := ""
 	for _, f := range g.Frames {
@@ -218,10 +221,11 @@ func (g *Goroutine) String() string {
 	return g.Head + place
 }
 
-// Bystander says what a goroutine with this stack is, of those that are neither ours nor the program's and only wait for others
-// or for news from outside; "" if it is none. It knows them by functions of the standard library and of package ants, not by any
-// of ours. Where a new version of these has other names, they are not recognised, and a deadlock is a suspicion instead of
-// a certainty; TestBystanders fails then.
+// Bystander says what a goroutine with this stack is, of those that are neither ours nor the
+// program's and only wait for others or for news from outside; "" if it is none. It knows them by
+// functions of the standard library and of package ants, not by any of ours. Where a new version of
+// these has other names, they are not recognised, and a deadlock is a suspicion instead of a
+// certainty; TestBystanders fails then.
 func Bystander(pcs []uintptr) string {
 	var room [32]string
 	names := room[:0]
@@ -241,7 +245,8 @@ func Bystander(pcs []uintptr) string {
 func bystander(names []string) string {
 	n := len(names)
 	if n == 0 {
-		return "a thread of C's that has called Go, and is in C" // the runtime keeps a goroutine for it
+		// the runtime keeps a goroutine for it
+		return "a thread of C's that has called Go, and is in C"
 	}
 	// The function that the goroutine was started with.
 	switch first := names[n-1]; {
@@ -262,7 +267,8 @@ func bystander(names []string) string {
 		return ""
 	case strings.HasPrefix(names[k], "testing."):
 		return "waits for tests"
-	case strings.HasPrefix(names[k], ants) && strings.HasPrefix(names[n-1], ants): // not who waits for a pool's end
+	case strings.HasPrefix(names[k], ants) && strings.HasPrefix(names[n-1], ants):
+		// not who waits for a pool's end
 		return "waits for work for a pool"
 	}
 	return ""
@@ -290,7 +296,8 @@ func NewDump(fresh time.Duration, list func() []Goroutine) *Dump {
 	return &Dump{fresh: fresh, list: list}
 }
 
-// Shared returns all goroutines by number, from a list that is new, or was when the last moment began.
+// Shared returns all goroutines by number, from a list that is new, or was when the last moment
+// began.
 func (d *Dump) Shared() map[uint64]*Goroutine {
 	d.mu.Lock()
 	defer d.mu.Unlock()

@@ -13,10 +13,11 @@ import (
 	"sync/atomic"
 )
 
-// Counter counts goroutines that sleep in a wait of ours: from just before they sleep until just after.
-// It belongs to an object that serves one wait at a time, so it is seldom contended.
+// Counter counts goroutines that sleep in a wait of ours: from just before they sleep until just
+// after. It belongs to an object that serves one wait at a time, so it is seldom contended.
 type Counter struct {
-	// word grows with each call: the upper half counts calls, the lower one is the goroutines that sleep.
+	// word grows with each call: the upper half counts calls, the lower one is the goroutines that
+	// sleep.
 	word atomic.Uint64
 	_    [56]byte
 }
@@ -27,8 +28,8 @@ const (
 	wake  = call - 1
 )
 
-// Sleep is called by a goroutine that is about to sleep until another goroutine, or a frame, wakes it, and
-// does nothing else until then.
+// Sleep is called by a goroutine that is about to sleep until another goroutine, or a frame, wakes
+// it, and does nothing else until then.
 func (c *Counter) Sleep() { c.word.Add(sleep) }
 
 // Wake is called by a goroutine that was asleep, before it does anything else.
@@ -76,14 +77,15 @@ func In(ctx context.Context) *Counter {
 // Timed is the counter of waits that a time will end.
 func Timed() *Counter { return &timed }
 
-// Party is something with waits that it counts itself, or that can say who waits for what: a run of ranks, a
-// runtime of tasks.
+// Party is something with waits that it counts itself, or that can say who waits for what: a run of
+// ranks, a runtime of tasks.
 type Party struct {
-	// Asleep returns how many goroutines sleep in waits of the party that no Counter counts, how many more in such that
-	// a time will end, and a number that changes when one of them is woken or goes to sleep. It does not block for long. nil: none.
+	// Asleep returns how many goroutines sleep in waits of the party that no Counter counts, how
+	// many more in such that a time will end, and a number that changes when one of them is woken
+	// or goes to sleep. It does not block for long. nil: none.
 	Asleep func() (goroutines, timed int, version uint64)
-	// Outside reports whether something that is no goroutine of this process may wake one of the party: a
-	// frame of another process. nil: no.
+	// Outside reports whether something that is no goroutine of this process may wake one of the
+	// party: a frame of another process. nil: no.
 	Outside func() bool
 	// Describe returns lines that say who waits for what. Any goroutine may call it at any time.
 	Describe func() []string
@@ -139,8 +141,8 @@ func (e *Ended) Error() string {
 // Unwrap returns the cause.
 func (e *Ended) Unwrap() error { return e.Cause }
 
-// Cause is [context.Cause] of a context that has ended, which matches [context.DeadlineExceeded] where a deadline has ended it,
-// also if the program has given that a cause of its own.
+// Cause is [context.Cause] of a context that has ended, which matches [context.DeadlineExceeded]
+// where a deadline has ended it, also if the program has given that a cause of its own.
 func Cause(ctx context.Context) error {
 	cause, err := context.Cause(ctx), ctx.Err()
 	if !errors.Is(err, context.DeadlineExceeded) || errors.Is(cause, err) {
@@ -158,8 +160,8 @@ func Explained(err error) bool {
 // EndsRun makes Ended an error that says why a run has ended.
 func (e *Ended) EndsRun() bool { return true }
 
-// End returns the cause of a context that has ended, with lines that say who waits for what, if the cause does not
-// explain itself.
+// End returns the cause of a context that has ended, with lines that say who waits for what, if the
+// cause does not explain itself.
 func End(ctx context.Context, lines func() []string) error {
 	cause := Cause(ctx)
 	if Explained(cause) {

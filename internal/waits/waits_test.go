@@ -101,8 +101,8 @@ func TestCensusOfMoving(t *testing.T) {
 	closed(t, true)
 }
 
-// Each bystander of the standard library is known. If one is not after a new release of Go, its functions have other names: see
-// Bystander. (Those of package ants are in package task's tests.)
+// Each bystander of the standard library is known. If one is not after a new release of Go, its
+// functions have other names: see Bystander. (Those of package ants are in package task's tests.)
 func TestBystanders(t *testing.T) {
 	signals := make(chan os.Signal, 1)
 	signal.Notify(signals, os.Interrupt)

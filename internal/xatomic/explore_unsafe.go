@@ -18,8 +18,8 @@ type noCopy struct{}
 func (*noCopy) Lock()   {}
 func (*noCopy) Unlock() {}
 
-// word is what the types of xatomic_unsafe.go are in this build, with their size. What the methods do
-// is said there.
+// word is what the types of xatomic_unsafe.go are in this build, with their size. What the methods
+// do is said there.
 type word[T int32 | uint32 | int64 | uint64] struct {
 	_ noCopy
 	v T
@@ -65,8 +65,8 @@ func (x *word[T]) Load() T {
 	return v
 }
 
-// looked is the word of the Look that is not over. Under Before one goroutine runs at a time, and none
-// goes on between a Look and what follows it.
+// looked is the word of the Look that is not over. Under Before one goroutine runs at a time, and
+// none goes on between a Look and what follows it.
 var looked any
 
 // A Look and its Add are one step: the Add goes by what it finds. A Look and its Settle are two,
@@ -221,5 +221,6 @@ func number(b bool) int64 {
 	return 0
 }
 
-// both returns the channel of which c is one direction: channels are pointers, whatever their type says.
+// both returns the channel of which c is one direction: channels are pointers, whatever their type
+// says.
 func both[T any](c <-chan T) Chan[T] { return *(*Chan[T])(unsafe.Pointer(&c)) }

@@ -10,7 +10,8 @@ import (
 	"sync"
 )
 
-// In a build for package task's lint mode the race detector does not see the order that these locks and channels make: it is shown another one.
+// In a build for package task's lint mode the race detector does not see the order that these locks
+// and channels make: it is shown another one.
 
 func hide() { runtime.RaceDisable() }
 func show() { runtime.RaceEnable() }

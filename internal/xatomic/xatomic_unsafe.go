@@ -3,7 +3,8 @@
 // SPDX-FileCopyrightText: The weft authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package xatomic has the atomic words of weft's lock-free parts, and the locks and channels beside them.
+// Package xatomic has the atomic words of weft's lock-free parts, and the locks and channels beside
+// them.
 //
 // They are sync/atomic's operations with one addition: Init, a plain store for
 // a word that no other goroutine can reach yet. A typed atomic's Store is a
@@ -11,8 +12,9 @@
 // and published afterwards by another atomic operation needs none.
 //
 // With the build tag explore, each operation also calls the functions of hook.go, so that tests can
-// choose the order in which goroutines take their steps: explore_unsafe.go and syncx.go have the same
-// types and methods as xatomic_unsafe.go and sync.go. Package internal/explore is built on that.
+// choose the order in which goroutines take their steps: explore_unsafe.go and syncx.go have the
+// same types and methods as xatomic_unsafe.go and sync.go. Package internal/explore is built on
+// that.
 package xatomic
 
 import (
@@ -73,12 +75,12 @@ func (x *Uint64) Init(v uint64) { *(*uint64)(unsafe.Pointer(x)) = v }
 // Init is as Uint32.Init. The compiler adds the collector's write barrier.
 func (x *Pointer[T]) Init(p *T) { *(**T)(unsafe.Pointer(x)) = p }
 
-// Look is Load for who decides by the value whether an atomic operation is needed. What follows at once is Add, or, if nobody else
-// changes the word any more, Settle or Keep.
+// Look is Load for who decides by the value whether an atomic operation is needed. What follows at
+// once is Add, or, if nobody else changes the word any more, Settle or Keep.
 func (x *Uint32) Look() uint32 { return x.Load() }
 
-// Settle is a plain store to a word that held old when Look was called. Precondition: nobody else changes it; who
-// reads it later comes after this by other means.
+// Settle is a plain store to a word that held old when Look was called. Precondition: nobody else
+// changes it; who reads it later comes after this by other means.
 func (x *Uint32) Settle(old, v uint32) { x.Init(v) }
 
 // Keep says that the word stays old, as Look has found it. Precondition: as for Settle.

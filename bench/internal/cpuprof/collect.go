@@ -1,16 +1,17 @@
 // SPDX-FileCopyrightText: The weft authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package cpuprof collects one CPU profile of many short stretches of a program, and prints where the time went.
+// Package cpuprof collects one CPU profile of many short stretches of a program, and prints where
+// the time went.
 //
 //	var c cpuprof.Collector
 //	c.Around(sample)                     // as often as wanted; also c.Add(file) for a child process's profile
 //	prof, err := c.Profile()
 //	cpuprof.Top(os.Stdout, prof, 20)
 //
-// The runtime can profile only one stretch at a time into one file, so each stretch is a profile of its own, and they are
-// merged. Not safe for concurrent use; Around blocks for as long as the function runs, and some tenths of a second
-// for the profiler to stop.
+// The runtime can profile only one stretch at a time into one file, so each stretch is a profile of
+// its own, and they are merged. Not safe for concurrent use; Around blocks for as long as the
+// function runs, and some tenths of a second for the profiler to stop.
 package cpuprof
 
 import (
@@ -61,7 +62,8 @@ func (c *Collector) parse(buf *bytes.Buffer) {
 		c.fail(err)
 		return
 	}
-	if len(p.Sample) > 0 { // a stretch of under ten milliseconds may have none, and Merge wants types that agree
+	if len(p.Sample) > 0 {
+		// a stretch of under ten milliseconds may have none, and Merge wants types that agree
 		c.parts = append(c.parts, p)
 	}
 }

@@ -70,7 +70,8 @@ func TestCollectorMergesStretches(t *testing.T) {
 	_, err := c.Profile()
 	require.ErrorIs(t, err, ErrEmpty)
 	var x int
-	burn := func() { // the profiler takes a hundred samples a second: spin until some must have been taken
+	burn := func() {
+		// the profiler takes a hundred samples a second: spin until some must have been taken
 		for end := time.Now().Add(60 * time.Millisecond); time.Now().Before(end); {
 			x++
 		}

@@ -21,8 +21,9 @@ type share struct {
 	nanos int64
 }
 
-// Top prints the n functions with the most flat time, then the flat time of each group of packages. Flat time is time in the
-// function's own instructions; an inlined function counts as itself, an atomic operation as its caller's.
+// Top prints the n functions with the most flat time, then the flat time of each group of packages.
+// Flat time is time in the function's own instructions; an inlined function counts as itself, an
+// atomic operation as its caller's.
 func Top(w io.Writer, p *profile.Profile, n int) error {
 	funcs, groups, total := flat(p)
 	if total == 0 {
@@ -71,11 +72,12 @@ func flat(p *profile.Profile) (funcs, groups []share, total int64) {
 	return funcs, groups, total
 }
 
-// leaf names the function that a sample is charged to: the innermost one, inlined or not, that is not merely the name of an
-// atomic instruction. Who executes that is what a reader wants to know.
+// leaf names the function that a sample is charged to: the innermost one, inlined or not, that is
+// not merely the name of an atomic instruction. Who executes that is what a reader wants to know.
 func leaf(s *profile.Sample) string {
 	name := "?"
-	for _, loc := range s.Location { // from the leaf outwards, and so are the lines of functions inlined at one location
+	for _, loc := range s.Location {
+		// from the leaf outwards, and so are the lines of functions inlined at one location
 		for _, line := range loc.Line {
 			if line.Function == nil {
 				continue
@@ -91,9 +93,10 @@ func leaf(s *profile.Sample) string {
 	return name
 }
 
-// Group names the part of the program that a function belongs to: a package of weft by its own name (deps, task, comm, …),
-// user for the bodies of the benchmarks and of the example programs, runtime for Go's runtime and the packages that are
-// its front (sync, atomic), and otherwise the function's package path.
+// Group names the part of the program that a function belongs to: a package of weft by its own name
+// (deps, task, comm, …), user for the bodies of the benchmarks and of the example programs, runtime
+// for Go's runtime and the packages that are its front (sync, atomic), and otherwise the function's
+// package path.
 func Group(function string) string {
 	pkg := packageOf(function)
 	switch {
@@ -114,7 +117,8 @@ func within(pkg, root string) bool {
 	return pkg == root || strings.HasPrefix(pkg, root+"/")
 }
 
-// packageOf cuts "weft/task.(*worker).run" to "weft/task". Assembly without a package (memeqbody, gogo) has none.
+// packageOf cuts "weft/task.(*worker).run" to "weft/task". Assembly without a package (memeqbody,
+// gogo) has none.
 func packageOf(function string) string {
 	function, _, _ = strings.Cut(function, "[") // type arguments have slashes and dots of their own
 	slash := strings.LastIndexByte(function, '/') + 1

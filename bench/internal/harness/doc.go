@@ -3,9 +3,9 @@
 
 // Package harness measures workloads side by side.
 //
-// A [Workload] is data: a name, a unit, sizes, rank counts and a list of peers, weft first. A peer is a function that prepares
-// one measurement and returns a [Probe]; each call of the probe is one sample, in the workload's unit, and checks its
-// own answer:
+// A [Workload] is data: a name, a unit, sizes, rank counts and a list of peers, weft first. A peer
+// is a function that prepares one measurement and returns a [Probe]; each call of the probe is one
+// sample, in the workload's unit, and checks its own answer:
 //
 //	w := harness.Workload{Name: "task/chain", Unit: "ns/task", Sizes: []int64{1e6}, Peers: []harness.Peer{
 //		{Name: "weft", Open: openWeft},
@@ -14,14 +14,16 @@
 //	plan := harness.NewPlan([]harness.Workload{w}, cfg)
 //	rows, err := plan.Run(ctx, observer)
 //
-// A plan is a list of groups (workload × size × ranks × workers). The peers of one group are measured in turn — peer, weft,
-// peer, weft, … — so that a disturbance of the machine meets all of them. A group goes through these states:
+// A plan is a list of groups (workload × size × ranks × workers). The peers of one group are
+// measured in turn — peer, weft, peer, weft, … — so that a disturbance of the machine meets all of
+// them. A group goes through these states:
 //
 //	open every peer → one unrecorded sample of each → Reps rounds of one sample of each → close every peer → rows
 //
-// Invariants: GOMAXPROCS equals the row's workers from open to close; no two samples overlap; every sample starts
-// after a garbage collection; a row whose samples were not all right has OK false and makes [Report.Failed] true.
+// Invariants: GOMAXPROCS equals the row's workers from open to close; no two samples overlap; every
+// sample starts after a garbage collection; a row whose samples were not all right has OK false and
+// makes [Report.Failed] true.
 //
-// Nothing here is safe for concurrent use. Run blocks until the plan is through or its context is cancelled, which
-// is looked at between samples.
+// Nothing here is safe for concurrent use. Run blocks until the plan is through or its context is
+// cancelled, which is looked at between samples.
 package harness

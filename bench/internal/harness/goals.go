@@ -13,16 +13,17 @@ import (
 	"text/tabwriter"
 )
 
-// A Goal is a ratio of medians that is meant to be reached: weft's with a number of workers over that of the best rival
-// in the same run. It is for workloads where less is better.
+// A Goal is a ratio of medians that is meant to be reached: weft's with a number of workers over
+// that of the best rival in the same run. It is for workloads where less is better.
 type Goal struct {
 	Workers      int     // weft's
 	RivalWorkers int     // the rivals'
 	Against      string  // the only rival that counts; empty means the best of all
 	Ratio        float64 // weft's median over the rival's is to be at most this
 
-	// Growth compares weft's median at the largest size with the least of its own at the smaller ones, and with no rival. With
-	// Beside it compares how much weft's median grows with how much that peer's does: larger data cost everybody more.
+	// Growth compares weft's median at the largest size with the least of its own at the smaller
+	// ones, and with no rival. With Beside it compares how much weft's median grows with how much
+	// that peer's does: larger data cost everybody more.
 	Growth bool
 	Beside string
 }
@@ -45,7 +46,8 @@ func (o *Outcome) Reached() float64 { return o.Ours / o.RivalMedian }
 // Met reports whether the goal is met.
 func (o *Outcome) Met() bool { return o.Reached() <= o.Ratio }
 
-// Outcomes compares rows with the goals of their workloads. A goal for which a row is missing or was wrong has no outcome.
+// Outcomes compares rows with the goals of their workloads. A goal for which a row is missing or
+// was wrong has no outcome.
 func Outcomes(rows []Row, loads []Workload) []Outcome {
 	var out []Outcome
 	for i := range loads {
@@ -112,7 +114,8 @@ func growth(rows []Row, load *Workload, g Goal) (Outcome, bool) {
 	return o, ok && o.RivalMedian > 0
 }
 
-// extremes returns a peer's row of the largest size, and the one with the least median of the others.
+// extremes returns a peer's row of the largest size, and the one with the least median of the
+// others.
 func extremes(rows []Row, name, peer string, workers int) (small, large Row, ok bool) {
 	var all []Row
 	for _, r := range rows {

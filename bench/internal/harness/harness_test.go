@@ -16,7 +16,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// scripted returns a peer whose samples are the given values, and which writes its name to log at every sample.
+// scripted returns a peer whose samples are the given values, and which writes its name to log at
+// every sample.
 func scripted(name string, log *[]string, values ...float64) Peer {
 	return Peer{Name: name, Open: func(context.Context, Params) (Probe, error) {
 		next := 0

@@ -18,9 +18,11 @@ type Config struct {
 	Only    []string       // peers to run; empty means all
 	Quick   bool           // the Quick sizes
 	MinTime time.Duration  // see Params
-	Budget  time.Duration  // a row whose samples have taken this long takes no more; 0 means no limit
+	// a row whose samples have taken this long takes no more; 0 means no limit
+	Budget time.Duration
 
-	// Sampled runs one sample. A profiler wraps it to see the samples and nothing else; nil means call directly.
+	// Sampled runs one sample. A profiler wraps it to see the samples and nothing else; nil means
+	// call directly.
 	Sampled func(peer string, sample func())
 }
 
@@ -75,7 +77,8 @@ func selectPeers(all []Peer, cfg Config) []Peer {
 	var out []Peer
 	for _, p := range all {
 		named := slices.Contains(cfg.Only, p.Name)
-		if len(cfg.Only) > 0 && !named || p.Extra && !cfg.Extra && !named { // who names an extra peer wants it
+		if len(cfg.Only) > 0 && !named || p.Extra && !cfg.Extra && !named {
+			// who names an extra peer wants it
 			continue
 		}
 		out = append(out, p)
@@ -95,7 +98,8 @@ func (p *Plan) Rows() int {
 // Samples returns how many samples the plan takes at most, the unrecorded ones included.
 func (p *Plan) Samples() int { return p.Rows() * (p.cfg.Reps + 1) }
 
-// Outline returns the rows of the plan without their results, in the order in which they will be reported.
+// Outline returns the rows of the plan without their results, in the order in which they will be
+// reported.
 func (p *Plan) Outline() []Row {
 	var rows []Row
 	for _, g := range p.groups {

@@ -36,7 +36,8 @@ type seat struct {
 	skipped bool
 }
 
-// Run measures every group. When ctx is cancelled it returns what is complete so far, and the context's error.
+// Run measures every group. When ctx is cancelled it returns what is complete so far, and the
+// context's error.
 func (p *Plan) Run(ctx context.Context, obs Observer) (Report, error) {
 	before := runtime.GOMAXPROCS(0)
 	defer runtime.GOMAXPROCS(before)
@@ -75,8 +76,8 @@ func (p *Plan) runGroup(ctx context.Context, g *group, obs Observer) ([]Row, err
 	}()
 
 	for round := 0; round <= p.cfg.Reps; round++ {
-		// The first peer is weft. Going backwards gives peer, weft, peer, weft: weft is measured after somebody
-		// else has used the caches, never straight after itself.
+		// The first peer is weft. Going backwards gives peer, weft, peer, weft: weft is measured
+		// after somebody else has used the caches, never straight after itself.
 		for i := len(seats) - 1; i >= 0; i-- {
 			s := seats[i]
 			if s.out || len(s.samples) > 0 && p.spentUp(s) {
@@ -122,8 +123,8 @@ func (p *Plan) sample(ctx context.Context, s *seat, round int, obs Observer) {
 		call()
 	}
 	s.spent += time.Since(began)
-	// A wrong answer keeps its figure, so that the row shows something, but takes no further sample. A peer so slow
-	// that its first sample used up the budget is not asked for another.
+	// A wrong answer keeps its figure, so that the row shows something, but takes no further
+	// sample. A peer so slow that its first sample used up the budget is not asked for another.
 	if err == nil && (round > 0 || p.spentUp(s)) || errors.Is(err, ErrWrongAnswer) {
 		s.samples = append(s.samples, value)
 	}
@@ -132,7 +133,8 @@ func (p *Plan) sample(ctx context.Context, s *seat, round int, obs Observer) {
 	}
 }
 
-// protect turns a panic of a peer into its error: one broken peer must not take the other rows with it.
+// protect turns a panic of a peer into its error: one broken peer must not take the other rows with
+// it.
 func protect(f func() (float64, error)) (v float64, err error) {
 	defer func() {
 		if r := recover(); r != nil {

@@ -16,8 +16,8 @@ const Ours = "weft"
 // ErrWrongAnswer is what a probe's error wraps when the benchmark's own check of its answer failed.
 var ErrWrongAnswer = errors.New("wrong answer")
 
-// ErrSkipped is what the error of a Peer's Open wraps when the peer cannot run on this machine (no compiler, say).
-// A skipped peer has no row and is not a failure.
+// ErrSkipped is what the error of a Peer's Open wraps when the peer cannot run on this machine (no
+// compiler, say). A skipped peer has no row and is not a failure.
 var ErrSkipped = errors.New("skipped")
 
 // Wrong returns an error that wraps ErrWrongAnswer and says what was wrong.
@@ -52,10 +52,12 @@ type Workload struct {
 type Peer struct {
 	Name string
 
-	// Extra peers run only when they are asked for (-peers): they need tools that a machine may lack.
+	// Extra peers run only when they are asked for (-peers): they need tools that a machine may
+	// lack.
 	Extra bool
 
-	// A Rival is another task runtime, with which goals compare: not a bound, and not what one would write by hand.
+	// A Rival is another task runtime, with which goals compare: not a bound, and not what one
+	// would write by hand.
 	Rival bool
 
 	// Open prepares a measurement. What it does is not part of any sample.
@@ -70,21 +72,23 @@ type Params struct {
 
 	Quick bool // the size is one of Workload.Quick: a peer may leave out what does not depend on it
 
-	// MinTime is how long one sample's timed part should last at least: a short program is repeated within a sample.
+	// MinTime is how long one sample's timed part should last at least: a short program is repeated
+	// within a sample.
 	MinTime time.Duration
 }
 
 // A Probe takes samples of one peer in one group.
 type Probe struct {
-	// Sample runs the program and returns the cost in the workload's unit. A result that failed the program's own
-	// check is returned together with an error that wraps ErrWrongAnswer.
+	// Sample runs the program and returns the cost in the workload's unit. A result that failed the
+	// program's own check is returned together with an error that wraps ErrWrongAnswer.
 	Sample func(ctx context.Context) (float64, error)
 
 	// Close releases what Open took. It may be nil.
 	Close func() error
 }
 
-// Repeat runs once until the times that it returns add up to least, and returns their sum and the number of runs.
+// Repeat runs once until the times that it returns add up to least, and returns their sum and the
+// number of runs.
 func Repeat(ctx context.Context, least time.Duration, once func() (time.Duration, error)) (total time.Duration, runs int, err error) {
 	for {
 		d, err := once()

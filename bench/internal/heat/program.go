@@ -51,8 +51,9 @@ func (p *Program) build(ctx context.Context) error {
 	return nil
 }
 
-// run runs the program with the given arguments and returns its rate. The program checks its result, except in a run that is
-// profiled, where the time of the check would be most of the profile; the sample before it has made the check.
+// run runs the program with the given arguments and returns its rate. The program checks its
+// result, except in a run that is profiled, where the time of the check would be most of the
+// profile; the sample before it has made the check.
 func (p *Program) run(ctx context.Context, workers int, args []string) (float64, error) {
 	var profile string
 	if p.Profile != nil {
@@ -85,7 +86,8 @@ func (p *Program) run(ctx context.Context, workers int, args []string) (float64,
 	return rate, nil
 }
 
-// parseRate finds the program's one line of results ("rows, 2048, cols, …, Mupdates/s, 2711.3") and returns its rate.
+// parseRate finds the program's one line of results ("rows, 2048, cols, …, Mupdates/s, 2711.3") and
+// returns its rate.
 func parseRate(out string) (float64, error) {
 	for line := range strings.Lines(out) {
 		fields := strings.Split(line, ",")

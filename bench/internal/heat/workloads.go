@@ -62,7 +62,8 @@ func (p *Program) peer(name string, choose func(harness.Params) configuration) h
 		return harness.Probe{Sample: func(ctx context.Context) (float64, error) {
 			namDir := filepath.Join(p.dir, "nam")
 			rate, err := p.run(ctx, c.workers, c.args(namDir))
-			return rate, errors.Join(err, os.RemoveAll(namDir)) // every run starts with an empty store
+			// every run starts with an empty store
+			return rate, errors.Join(err, os.RemoveAll(namDir))
 		}}, nil
 	}
 	return harness.Peer{Name: name, Open: open}

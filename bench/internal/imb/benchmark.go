@@ -103,8 +103,8 @@ var sets = map[string]func(b *benchmark) bool{
 	"all":   func(*benchmark) bool { return true },
 }
 
-// Find returns the names of the benchmarks that are asked for, in the order of the table, whatever the case of the letters. None
-// asked for: the blocking ones.
+// Find returns the names of the benchmarks that are asked for, in the order of the table, whatever
+// the case of the letters. None asked for: the blocking ones.
 func Find(asked []string) ([]string, error) {
 	if len(asked) == 0 {
 		asked = []string{"P2P", "Coll"}
@@ -139,7 +139,8 @@ func find(name string) *benchmark {
 	return &benchmarks[i]
 }
 
-// takes reports whether a benchmark can be measured with a size: barriers have none, sums have whole floats.
+// takes reports whether a benchmark can be measured with a size: barriers have none, sums have
+// whole floats.
 func (b *benchmark) takes(size int64) bool {
 	switch {
 	case b.name == "Barrier" || b.name == "Ibarrier" || b.name == "Idle" || b.name == "Start" || b.name == "Asleep" || b.name == "OnDone":

@@ -117,7 +117,8 @@ func (c *Comparison) best(k key, class string) float64 {
 	return best
 }
 
-// rival is the figure that a peer of ours is compared with: for ranks over a library, the same library called from C.
+// rival is the figure that a peer of ours is compared with: for ranks over a library, the same
+// library called from C.
 func (c *Comparison) rival(k key, p *Peer) float64 {
 	if lib, ok := strings.CutPrefix(p.Name, "weft-mpi-"); ok {
 		return c.median(k, lib+"-shm")
@@ -125,7 +126,8 @@ func (c *Comparison) rival(k key, p *Peer) float64 {
 	return c.best(k, p.Class)
 }
 
-// Write writes a table for every benchmark and number of ranks: the medians, and the ratio of each of ours to the better of the others.
+// Write writes a table for every benchmark and number of ranks: the medians, and the ratio of each
+// of ours to the better of the others.
 func (c *Comparison) Write(w io.Writer) error {
 	tw := tabwriter.NewWriter(w, 0, 0, 2, ' ', tabwriter.AlignRight)
 	last := key{ranks: -1}
@@ -228,7 +230,8 @@ var goals = []goal{
 	{"processor time in a second of Recv, µs", key{"Idle", 2, 0, false}, "weft-shm", "-", 5000},
 }
 
-// WriteGoals writes the goals of which this run has the figures. In-process ranks must do at least as well as shared memory.
+// WriteGoals writes the goals of which this run has the figures. In-process ranks must do at least
+// as well as shared memory.
 func (c *Comparison) WriteGoals(w io.Writer) error {
 	tw := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(tw, "goal\tpeer\tours\ttheirs\tratio\tmeant\t")

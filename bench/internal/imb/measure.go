@@ -94,8 +94,9 @@ var epoch = time.Now()
 // now is the time in seconds. It reads the monotonic clock only.
 func now() float64 { return time.Since(epoch).Seconds() }
 
-// warm is how many seconds of operations come before those that are measured; the peers' program does likewise. Behind an idle time Go's monitor
-// thread wakes every 20 to 70 µs for some milliseconds, and each time takes the processor from the rank that is bound to it.
+// warm is how many seconds of operations come before those that are measured; the peers' program
+// does likewise. Behind an idle time Go's monitor thread wakes every 20 to 70 µs for some
+// milliseconds, and each time takes the processor from the rank that is bound to it.
 const warm = 0.01
 
 // repetitions warms up and says how many operations are measured; the same at all ranks.
@@ -107,7 +108,8 @@ func (r *rank) repetitions(b *benchmark, o *Options) (int64, error) {
 	few := min(max(3, n/10), 50)
 	each, err := r.timed(b, 2, o.Sync)
 	if err == nil {
-		_, each, _, err = r.statistics(each) // what is decided by it must be decided alike at all ranks
+		// what is decided by it must be decided alike at all ranks
+		_, each, _, err = r.statistics(each)
 	}
 	if err == nil && each*float64(few) < o.Time.Seconds() {
 		each, err = r.timed(b, few, o.Sync)

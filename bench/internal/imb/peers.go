@@ -29,7 +29,8 @@ func Peers() []Peer {
 		{Name: "openmpi-shm", Class: "shm", start: openMPI.program("--mca", "pml", "ob1", "--mca", "btl", "self,vader")},
 		{Name: "openmpi-tcp", Class: "tcp", start: openMPI.program("--mca", "pml", "ob1", "--mca", "btl", "self,tcp")},
 		{Name: "mpich-shm", Class: "shm", start: mpich.program()},
-		// With UCX below it, MPICH needs both: not to take its own path between processes of one node, and UCX not to.
+		// With UCX below it, MPICH needs both: not to take its own path between processes of one
+		// node, and UCX not to.
 		{Name: "mpich-tcp", Class: "tcp", start: mpich.program("-genv", "MPIR_CVAR_NOLOCAL", "1", "-genv", "UCX_TLS", "tcp,self",
 			"-genv", "FI_PROVIDER", "tcp")},
 	}
@@ -75,7 +76,8 @@ type library struct {
 	name     string
 	compiler string // as Debian and Ubuntu call it, where several libraries are installed
 	launcher string
-	says     string // what the launcher's version has in it, to know it by where it has no name of its own
+	// what the launcher's version has in it, to know it by where it has no name of its own
+	says     string
 	options  []string
 	unbound  []string // what a program in Go gets besides, so that it has more than one processor
 	env      []string

@@ -13,7 +13,8 @@ import (
 	"weft/bench/internal/harness"
 )
 
-// A Row is one benchmark at one size. As a line of JSON it is what ranks report to whoever has started them.
+// A Row is one benchmark at one size. As a line of JSON it is what ranks report to whoever has
+// started them.
 type Row struct {
 	Bench string  `json:"bench"`
 	Size  int64   `json:"size"` // bytes
@@ -25,7 +26,8 @@ type Row struct {
 	Rate  float64 `json:"mbps,omitempty"` // 10^6 bytes per second
 	Msgs  float64 `json:"msgs,omitempty"` // messages per second
 
-	// With overlap, in place of the times above: both at once, the operation, the work, and which part of the shorter was hidden.
+	// With overlap, in place of the times above: both at once, the operation, the work, and which
+	// part of the shorter was hidden.
 	Both    float64 `json:"ovrl,omitempty"`
 	Pure    float64 `json:"pure,omitempty"`
 	CPU     float64 `json:"cpu,omitempty"`

@@ -26,15 +26,16 @@ type Peer struct {
 	Class string // what it is compared within: shm, tcp or mpi
 	Ours  bool
 
-	// start returns the command that runs n ranks of a program, which reports the rows of one benchmark; nil: the ranks are
-	// goroutines of this process.
+	// start returns the command that runs n ranks of a program, which reports the rows of one
+	// benchmark; nil: the ranks are goroutines of this process.
 	start func(ctx context.Context, r *Runner, n int, bench string, o *Options) (*exec.Cmd, error)
 }
 
 // A Runner builds what peers need, each once and when it is first needed, and removes it on Close.
 type Runner struct {
-	Source []byte    // of the MPI program
-	Self   []string  // the command line by which this program measures as the ranks that it is started as
+	Source []byte // of the MPI program
+	// the command line by which this program measures as the ranks that it is started as
+	Self   []string
 	Stderr io.Writer // what programs say besides rows
 
 	dir    string
@@ -91,8 +92,8 @@ func arguments(bench string, o *Options) []string {
 		"-vol", strconv.FormatInt(o.Volume, 10), "-time", strconv.FormatFloat(o.Time.Seconds(), 'g', -1, 64), "-sync", sync}
 }
 
-// Run runs one benchmark on n ranks of a peer. The rows are reported as they come. The error wraps harness.ErrSkipped where
-// the peer cannot run here.
+// Run runs one benchmark on n ranks of a peer. The rows are reported as they come. The error wraps
+// harness.ErrSkipped where the peer cannot run here.
 func (r *Runner) Run(ctx context.Context, p *Peer, n int, bench string, o Options, report func(Row)) error {
 	if len(find(bench).sizesOf(o.Sizes)) == 0 {
 		return nil
@@ -140,7 +141,8 @@ func (r *Runner) Run(ctx context.Context, p *Peer, n int, bench string, o Option
 	return err
 }
 
-// inProcess measures on goroutines. To start these is no more than to call a function, and is left out.
+// inProcess measures on goroutines. To start these is no more than to call a function, and is left
+// out.
 func inProcess(ctx context.Context, n int, bench string, o Options, report func(Row)) error {
 	began := time.Now()
 	return comm.Run(ctx, comm.Config{Ranks: n}, func(c *comm.Comm) error {

@@ -43,8 +43,8 @@ const (
 	asleepAfter  = 2 * time.Millisecond // longer than a rank looks for a message before it sleeps
 )
 
-// asleep is how long a message takes, and its answer, in microseconds, whose receiver waits in Recv and has gone to sleep, or
-// does something else and answers in a callback. It is the median.
+// asleep is how long a message takes, and its answer, in microseconds, whose receiver waits in Recv
+// and has gone to sleep, or does something else and answers in a callback. It is the median.
 func (r *rank) asleep(callback bool) (median float64, why string, err error) {
 	ping, pong := []int64{0}, []int64{0}
 	answer := func(err error) error {
@@ -98,7 +98,8 @@ func (r *rank) asleep(callback bool) (median float64, why string, err error) {
 	return median, why, r.c.Barrier()
 }
 
-// progress is how long a message takes, in microseconds, whose receiver has posted its receive and computes.
+// progress is how long a message takes, in microseconds, whose receiver has posted its receive and
+// computes.
 func (r *rank) progress(w *work) (float64, error) {
 	sum := 0.
 	for k := range progressRuns + 1 { // the first one is not counted
@@ -131,7 +132,8 @@ func (r *rank) progress(w *work) (float64, error) {
 	return sum / progressRuns * 1e6, nil
 }
 
-// idle is the processor time, in microseconds, of the process of a rank that waits for a message for a second.
+// idle is the processor time, in microseconds, of the process of a rank that waits for a message
+// for a second.
 func (r *rank) idle() (float64, error) {
 	if err := r.c.Barrier(); err != nil {
 		return 0, err

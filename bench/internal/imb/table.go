@@ -68,7 +68,8 @@ const (
 	line        = "#-----------------------------------------------------------------------------"
 )
 
-// A Table writes rows in the layout of the Intel MPI Benchmarks, with a heading where a benchmark, or the number of ranks, changes.
+// A Table writes rows in the layout of the Intel MPI Benchmarks, with a heading where a benchmark,
+// or the number of ranks, changes.
 type Table struct {
 	w     io.Writer
 	bench string

@@ -3,12 +3,12 @@
 
 // Package msg holds the message workloads: what it costs to get bytes from one rank to another.
 //
-// msg/pingpong sends a message there and back, again and again, and reports half of a round trip. The peers move the same
-// bytes between the same two buffers:
+// msg/pingpong sends a message there and back, again and again, and reports half of a round trip.
+// The peers move the same bytes between the same two buffers:
 //
 //	channels  two goroutines hand each other a pointer to their buffer over unbuffered channels; the receiver copies it
 //	copy      one goroutine copies there and back: no hand-over at all, the bandwidth that memory gives to plain Go
 //
-// Every message carries a number at both ends, which the receiver compares with the one that is due, and at the end of a
-// sample the two buffers must be equal throughout.
+// Every message carries a number at both ends, which the receiver compares with the one that is
+// due, and at the end of a sample the two buffers must be equal throughout.
 package msg

@@ -14,7 +14,8 @@ import (
 func TestPeersAreRight(t *testing.T) {
 	for _, load := range Workloads() {
 		for _, peer := range load.Peers {
-			for _, size := range []int64{8, 16, 4096, 200_000} { // 8: both numbers are the same bytes
+			for _, size := range []int64{8, 16, 4096, 200_000} {
+				// 8: both numbers are the same bytes
 				probe, err := peer.Open(t.Context(), harness.Params{Workers: 2, Ranks: 2, Size: size})
 				require.NoError(t, err)
 				for range 2 {

@@ -9,9 +9,10 @@ import (
 	"time"
 )
 
-// channels is the hand-over that Go offers: an unbuffered channel each way. What is handed over is a pointer to the sender's
-// buffer, and the receiver copies it, because a rank's memory is its own. The sender touches its buffer again only
-// after the answer, which the receiver sends when it has copied.
+// channels is the hand-over that Go offers: an unbuffered channel each way. What is handed over is
+// a pointer to the sender's buffer, and the receiver copies it, because a rank's memory is its own.
+// The sender touches its buffer again only after the answer, which the receiver sends when it has
+// copied.
 func channels(_ context.Context, p *pingpong) (time.Duration, error) {
 	var lines [2]chan *[]byte // to rank 0 and to rank 1
 	for r := range lines {

@@ -43,7 +43,8 @@ func (p *pingpong) reset() {
 	p.bad = [2]int{}
 }
 
-// stamp numbers rank's buffer as the message to be sent. The buffer has 8 bytes, where both numbers are one, or at least 16.
+// stamp numbers rank's buffer as the message to be sent. The buffer has 8 bytes, where both numbers
+// are one, or at least 16.
 func (p *pingpong) stamp(rank int, number uint64) {
 	b := p.mine[rank]
 	binary.LittleEndian.PutUint64(b, number)
@@ -68,8 +69,8 @@ func (p *pingpong) check() error {
 	return nil
 }
 
-// play is rank's part in round trips numbered from first on, over any pair of blocking operations. Send may be asked to
-// send only what rank's buffer holds, and receive fills rank's buffer.
+// play is rank's part in round trips numbered from first on, over any pair of blocking operations.
+// Send may be asked to send only what rank's buffer holds, and receive fills rank's buffer.
 func (p *pingpong) play(rank, rounds int, send, receive func() error) error {
 	for k := range rounds {
 		ping, pong := uint64(2*k+1), uint64(2*k+2)
@@ -99,7 +100,8 @@ func (p *pingpong) play(rank, rounds int, send, receive func() error) error {
 // warmup is how many round trips precede the timed ones of a run.
 func (p *pingpong) warmup() int { return max(2, p.rounds/20) }
 
-// peer makes a peer of a function that runs the whole program once and returns the time of p.rounds round trips.
+// peer makes a peer of a function that runs the whole program once and returns the time of p.rounds
+// round trips.
 func peer(name string, run func(ctx context.Context, p *pingpong) (time.Duration, error)) harness.Peer {
 	open := func(_ context.Context, params harness.Params) (harness.Probe, error) {
 		p := newPingpong(params.Size)

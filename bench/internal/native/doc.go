@@ -1,10 +1,12 @@
 // SPDX-FileCopyrightText: The weft authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package native builds and runs the peers that are not written in Go, from sources of ours under bench/peers.
+// Package native builds and runs the peers that are not written in Go, from sources of ours under
+// bench/peers.
 //
-// A source is written for a programming model, and a tool chain builds it: OpenMP sources are shared by gcc with libgomp and
-// clang with libomp. A [Kit] builds each program when it is first needed, in a temporary directory that Close removes:
+// A source is written for a programming model, and a tool chain builds it: OpenMP sources are
+// shared by gcc with libgomp and clang with libomp. A [Kit] builds each program when it is first
+// needed, in a temporary directory that Close removes:
 //
 //	kit := native.NewKit(sources)
 //	defer kit.Close()
@@ -12,9 +14,10 @@
 //	if errors.Is(err, harness.ErrSkipped) { … } // the error says which packages to install
 //	ns, err := proc.Ask("sample 0 0 100")
 //
-// A program answers each line on its standard input by one line: a figure, then "ok" or "wrong" and what was wrong. It stays
-// between samples, so that its threads are warm, as weft's are, and ends when its input does.
+// A program answers each line on its standard input by one line: a figure, then "ok" or "wrong" and
+// what was wrong. It stays between samples, so that its threads are warm, as weft's are, and ends
+// when its input does.
 //
-// Nothing here is safe for concurrent use. Ask blocks until the program has answered; cancelling the context of Start kills
-// the program and so ends it.
+// Nothing here is safe for concurrent use. Ask blocks until the program has answered; cancelling
+// the context of Start kills the program and so ends it.
 package native

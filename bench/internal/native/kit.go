@@ -20,7 +20,8 @@ import (
 type Kit struct {
 	sources fs.FS
 
-	dir      string // temporary directory: the sources and what was built; empty until the first build
+	// temporary directory: the sources and what was built; empty until the first build
+	dir      string
 	usable   map[*Toolchain]error
 	programs map[string]built
 }
@@ -44,8 +45,8 @@ func (k *Kit) Close() error {
 	return os.RemoveAll(k.dir)
 }
 
-// Start builds a program, if that is not done yet, and starts it. The error wraps harness.ErrSkipped where the tool chain is
-// missing.
+// Start builds a program, if that is not done yet, and starts it. The error wraps
+// harness.ErrSkipped where the tool chain is missing.
 func (k *Kit) Start(ctx context.Context, tc *Toolchain, program string, args ...string) (*Process, error) {
 	path, err := k.build(ctx, tc, program)
 	if err != nil {
@@ -127,7 +128,8 @@ func (k *Kit) compile(ctx context.Context, tc *Toolchain, source, output string)
 	return cmd.CombinedOutput()
 }
 
-// firstError returns the first line of a compiler's output that speaks of an error, or else its first line.
+// firstError returns the first line of a compiler's output that speaks of an error, or else its
+// first line.
 func firstError(out []byte) string {
 	text := string(bytes.TrimSpace(out))
 	for line := range strings.Lines(text) {

@@ -40,8 +40,8 @@ func start(cmd *exec.Cmd, name string) (*Process, error) {
 	return &Process{name: name, cmd: cmd, ask: ask, answers: bufio.NewReader(answers)}, nil
 }
 
-// Ask sends one line and returns the figure of the answer. An answer that the program found wrong is returned with an error
-// that wraps harness.ErrWrongAnswer.
+// Ask sends one line and returns the figure of the answer. An answer that the program found wrong
+// is returned with an error that wraps harness.ErrWrongAnswer.
 func (p *Process) Ask(question string) (float64, error) {
 	if _, err := io.WriteString(p.ask, question+"\n"); err != nil {
 		return 0, fmt.Errorf("%s: %w", p.name, err)

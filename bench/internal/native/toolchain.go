@@ -16,8 +16,8 @@ type Toolchain struct {
 	probe string
 }
 
-// All programs are built alike but for the library. A fused multiply-add would make the kernels of the C programs do less
-// than those in Go.
+// All programs are built alike but for the library. A fused multiply-add would make the kernels of
+// the C programs do less than those in Go.
 var common = []string{"-O2", "-ffp-contract=off"}
 
 const (

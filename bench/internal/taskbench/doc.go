@@ -1,27 +1,29 @@
 // SPDX-FileCopyrightText: The weft authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package taskbench runs Task Bench's graphs (Slaughter et al., SC 2020) on weft and its peers, and finds their minimum
-// effective task granularity, METG(50 %).
+// Package taskbench runs Task Bench's graphs (Slaughter et al., SC 2020) on weft and its peers, and
+// finds their minimum effective task granularity, METG(50 %).
 //
-// A graph is a grid of tasks: Steps rows of up to Width points. The task at (step, point) depends on some points of the
-// step before; a [Pattern] says which. Each task checks its inputs, runs a [Kernel] and writes (step, point) into its output:
+// A graph is a grid of tasks: Steps rows of up to Width points. The task at (step, point) depends
+// on some points of the step before; a [Pattern] says which. Each task checks its inputs, runs a
+// [Kernel] and writes (step, point) into its output:
 //
 //	g, err := taskbench.NewGraph(taskbench.Config{Pattern: taskbench.Stencil1D, Width: 16, Steps: 1000})
 //	machine, err := taskbench.Systems(kit)[0].Open(ctx, g, taskbench.Kernel{Kind: taskbench.ComputeBound}, 2)
 //	ns, err := machine.Run(ctx, iterations, least) // per task
 //
-// Outputs are kept in two buffers, as in the published measurements: step t writes buffer t mod 2 and reads the other. So a task
-// also follows the tasks that read what it overwrites. Systems with accesses (weft, OpenMP) find that out by themselves;
-// for the others [Point] lists it.
+// Outputs are kept in two buffers, as in the published measurements: step t writes buffer t mod 2
+// and reads the other. So a task also follows the tasks that read what it overwrites. Systems with
+// accesses (weft, OpenMP) find that out by themselves; for the others [Point] lists it.
 //
-// What a system must get right is checked in every run: an input that holds anything but exactly the expected (step, point)
-// is a wrong answer, and so is an output that was not written as often as it should, or a run that did another
-// amount of work. A dependence that a system forgets is thus an error, not a better figure.
+// What a system must get right is checked in every run: an input that holds anything but exactly
+// the expected (step, point) is a wrong answer, and so is an output that was not written as often
+// as it should, or a run that did another amount of work. A dependence that a system forgets is
+// thus an error, not a better figure.
 //
-// The efficiency of a run is its rate of kernel iterations over the peak: the rate at which the same number of threads runs the
-// same kernel in large grains, without a graph. [Search] looks for the smallest granularity (workers × time / tasks) at which
-// it is still one half.
+// The efficiency of a run is its rate of kernel iterations over the peak: the rate at which the
+// same number of threads runs the same kernel in large grains, without a graph. [Search] looks for
+// the smallest granularity (workers × time / tasks) at which it is still one half.
 //
 // Nothing here is safe for concurrent use, but that the tasks of a run are concurrent.
 package taskbench

@@ -10,8 +10,8 @@ import (
 	"slices"
 )
 
-// A Graph is a Config worked out, once and before anything is timed, so that every system gets the same lists in the same
-// form.
+// A Graph is a Config worked out, once and before anything is timed, so that every system gets the
+// same lists in the same form.
 type Graph struct {
 	Config
 	Tasks int64
@@ -30,13 +30,13 @@ type step struct {
 type point struct {
 	needs []int32 // points of the previous step whose outputs it must get: what its body checks
 
-	// What systems are told, as the arguments of the task: the points of the previous step that it reads. It is the same list, but
-	// in tests, which plant wrong edges.
+	// What systems are told, as the arguments of the task: the points of the previous step that it
+	// reads. It is the same list, but in tests, which plant wrong edges.
 	inputs []int32
 
-	// For systems without accesses: the points of the previous step that it follows, because it reads their output or because
-	// they read what it overwrites; and whether it follows its own point two steps before directly, since nobody
-	// between them does.
+	// For systems without accesses: the points of the previous step that it follows, because it
+	// reads their output or because they read what it overwrites; and whether it follows its own
+	// point two steps before directly, since nobody between them does.
 	follows []int32
 	older   bool
 }
@@ -131,9 +131,9 @@ func (g *Graph) edges() int64 {
 	return n
 }
 
-// write writes the graph for the programs in bench/peers, as numbers: width, steps, the different kinds of steps
-// and then the kind of each step. A kind is its first point, how many there are, and for each: needs, inputs and follows
-// (with their number before them) and older.
+// write writes the graph for the programs in bench/peers, as numbers: width, steps, the different
+// kinds of steps and then the kind of each step. A kind is its first point, how many there are, and
+// for each: needs, inputs and follows (with their number before them) and older.
 func (g *Graph) write(w io.Writer) error {
 	b := bufio.NewWriter(w)
 	list := func(points []int32) {

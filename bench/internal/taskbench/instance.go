@@ -9,8 +9,9 @@ import (
 	"weft/bench/internal/harness"
 )
 
-// A tile is the output of a task: where it came from. It fills a cache line, so that two tiles never share one. Tasks write plain fields:
-// two that a system fails to order lose an update or see a wrong origin, and under the race detector are a race.
+// A tile is the output of a task: where it came from. It fills a cache line, so that two tiles
+// never share one. Tasks write plain fields: two that a system fails to order lose an update or see
+// a wrong origin, and under the race detector are a race.
 type tile struct {
 	step, point int64   // of the task that has written it last
 	value       float64 // what its kernel came to
@@ -23,8 +24,9 @@ type tile struct {
 type instance struct {
 	graph  *Graph
 	kernel Kernel
-	tiles  [2][]tile   // step t writes tiles[t%2]
-	memory [2][][]byte // for each tile, if the kernel wants any; for each worker where they are more than the points
+	tiles  [2][]tile // step t writes tiles[t%2]
+	// for each tile, if the kernel wants any; for each worker where they are more than the points
+	memory [2][][]byte
 
 	iterations int64 // of this run
 

@@ -14,16 +14,19 @@ type Kind string
 
 // The kinds of kernels.
 const (
-	Empty      Kind = "empty"
-	Compute    Kind = "compute"    // an iteration is eight multiplications and eight additions, in registers
-	Memory     Kind = "memory"     // an iteration copies 1 KiB, going through memory of the task's own
+	Empty Kind = "empty"
+	// an iteration is eight multiplications and eight additions, in registers
+	Compute Kind = "compute"
+	// an iteration copies 1 KiB, going through memory of the task's own
+	Memory     Kind = "memory"
 	Imbalanced Kind = "imbalanced" // compute with a random number of iterations
 )
 
 // Kinds returns all kinds.
 func Kinds() []Kind { return []Kind{Empty, Compute, Memory, Imbalanced} }
 
-// ParseKind returns the kind of that name. Task Bench's own names are legal too: compute_bound, memory_bound, load_imbalance.
+// ParseKind returns the kind of that name. Task Bench's own names are legal too: compute_bound,
+// memory_bound, load_imbalance.
 func ParseKind(name string) (Kind, error) {
 	long := map[string]Kind{"compute_bound": Compute, "memory_bound": Memory, "load_imbalance": Imbalanced}
 	if k, ok := long[name]; ok {
@@ -39,11 +42,14 @@ func unknownKind[T ~string](name T) error {
 	return fmt.Errorf("no kernel %q: there are %s", name, joined(Kinds()))
 }
 
-// A Kernel is a kind with its parameters. How many iterations a task makes is a parameter of the run.
+// A Kernel is a kind with its parameters. How many iterations a task makes is a parameter of the
+// run.
 type Kernel struct {
-	Kind      Kind
-	Imbalance float64 // imbalanced: iterations vary by this part of them, half of it up and half down; 0 means the default
-	Scratch   int     // memory: bytes of memory per output; 0 means the default
+	Kind Kind
+	// imbalanced: iterations vary by this part of them, half of it up and half down; 0 means the
+	// default
+	Imbalance float64
+	Scratch   int // memory: bytes of memory per output; 0 means the default
 }
 
 // Defaults of the kernels.
@@ -84,8 +90,8 @@ func (k *Kernel) iterations(n int64, step, point int) int64 {
 	return int64(math.Round((1 + (uniform(uint64(step), uint64(point))-0.5)*k.Imbalance) * float64(n)))
 }
 
-// run makes n iterations and returns something that depends on all of them. Memory is the task's own; its length is Scratch if the
-// kernel wants any.
+// run makes n iterations and returns something that depends on all of them. Memory is the task's
+// own; its length is Scratch if the kernel wants any.
 func (k *Kernel) run(n int64, step int, memory []byte) float64 {
 	switch k.Kind {
 	case Compute, Imbalanced:
@@ -97,8 +103,9 @@ func (k *Kernel) run(n int64, step int, memory []byte) float64 {
 	}
 }
 
-// compute makes eight chains of multiply and add, none of which waits for another. All converge to one, so that no number
-// becomes too small or too large for the fast path of the hardware. The conversions forbid the compiler to fuse the two.
+// compute makes eight chains of multiply and add, none of which waits for another. All converge to
+// one, so that no number becomes too small or too large for the fast path of the hardware. The
+// conversions forbid the compiler to fuse the two.
 func compute(n int64) float64 {
 	a, b, c, d, e, f, g, h := 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8
 	const m, k = 0.75, 0.25
@@ -115,7 +122,8 @@ func compute(n int64) float64 {
 	return a + b + c + d + e + f + g + h
 }
 
-// move copies n blocks from the first half of memory to the second, going on where the step before has stopped.
+// move copies n blocks from the first half of memory to the second, going on where the step before
+// has stopped.
 func move(n int64, step int, memory []byte) float64 {
 	half := len(memory) / 2
 	from, to := memory[:half], memory[half:]

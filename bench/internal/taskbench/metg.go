@@ -15,11 +15,13 @@ import (
 // half is the efficiency that METG(50 %) asks for.
 const half = 0.5
 
-// narrow is how far apart, as a factor, the two grain sizes may be that the result is interpolated between. Ten measured
-// curves differ from the straight line between such neighbours by less than from one run to the next.
+// narrow is how far apart, as a factor, the two grain sizes may be that the result is interpolated
+// between. Ten measured curves differ from the straight line between such neighbours by less than
+// from one run to the next.
 const narrow = 1.2
 
-// ErrUnreached is what the error of Search wraps when no granularity within the limits is efficient enough.
+// ErrUnreached is what the error of Search wraps when no granularity within the limits is efficient
+// enough.
 var ErrUnreached = errors.New("50 % of the peak is not reached")
 
 // A Reading is one grain size of a sweep.
@@ -31,23 +33,25 @@ type Reading struct {
 
 // A Sweep is what a search has measured, in rising order of iterations, and what came of it.
 type Sweep struct {
-	Peak     float64 // what efficiencies are relative to: nanoseconds per iteration, of all workers together
+	// what efficiencies are relative to: nanoseconds per iteration, of all workers together
+	Peak     float64
 	Readings []Reading
 
 	// METG is the smallest granularity, in nanoseconds, at which the efficiency is still one half.
 	METG float64
 
-	// Bound is set if even a single iteration is efficient enough, so that the true METG is at most the one given.
+	// Bound is set if even a single iteration is efficient enough, so that the true METG is at most
+	// the one given.
 	Bound bool
 }
 
 // Search looks for the smallest granularity at which the efficiency is still one half:
 //
 //  1. From start iterations it doubles, up to limit, until the efficiency is reached.
-//  2. If that was at once, it halves until the efficiency is lost. One bad reading does not end that: it is lost when it is missed twice in
-//     succession, or by far.
-//  3. Between the smallest grain that is efficient enough and the next smaller one it bisects, each time in the geometric mean,
-//     until the two are close to each other.
+//  2. If that was at once, it halves until the efficiency is lost. One bad reading does not end
+//     that: it is lost when it is missed twice in succession, or by far.
+//  3. Between the smallest grain that is efficient enough and the next smaller one it bisects, each
+//     time in the geometric mean, until the two are close to each other.
 //  4. Between these it interpolates the logarithm of the granularity.
 func Search(measure func(iterations int64) (Reading, error), start, limit int64) (Sweep, error) {
 	var sweep Sweep
@@ -68,7 +72,8 @@ func Search(measure func(iterations int64) (Reading, error), start, limit int64)
 		}
 	}
 	doubled := len(sweep.Readings) > 1
-	for missed := 0; err == nil && missed < 2 && !doubled && sweep.Readings[0].Iterations > 1; { // 2
+	for missed := 0; err == nil && missed < 2 && !doubled && sweep.Readings[0].Iterations > 1; {
+		// 2
 		if r, err = take(sweep.Readings[0].Iterations / 2); r.Efficiency >= half {
 			missed = 0
 		} else if missed++; r.Efficiency < half/2 {
@@ -112,14 +117,15 @@ func (s *Sweep) interpolate() (metg float64, bound bool) {
 
 func duration(ns float64) time.Duration { return time.Duration(ns).Round(10 * time.Nanosecond) }
 
-// Grains says which grain sizes a search may use, as times of the kernel alone. The zero value means the defaults.
+// Grains says which grain sizes a search may use, as times of the kernel alone. The zero value
+// means the defaults.
 type Grains struct {
 	Start time.Duration // the first
 	Limit time.Duration // the largest
 }
 
-// Defaults of Grains. At the first grain most systems are near their peak: a run of a thousand steps of sixteen points takes a
-// sixteenth of a second on two cores.
+// Defaults of Grains. At the first grain most systems are near their peak: a run of a thousand
+// steps of sixteen points takes a sixteenth of a second on two cores.
 const (
 	DefaultStart = 8 * time.Microsecond
 	DefaultLimit = 32 * time.Millisecond
@@ -138,15 +144,16 @@ func (g Grains) normalize() (Grains, error) {
 	return g, nil
 }
 
-// Grains in which the peak is measured: so large that a call counts for nothing, and all of them together that starting
-// the threads does not either.
+// Grains in which the peak is measured: so large that a call counts for nothing, and all of them
+// together that starting the threads does not either.
 const (
 	peakGrain = 2 * time.Microsecond
 	peakTotal = 10 * time.Millisecond
 )
 
-// measurePeak measures the peak: the least nanoseconds per iteration, of all workers together. What disturbs a
-// measurement makes it larger, never smaller, so the least of all so far is the best estimate.
+// measurePeak measures the peak: the least nanoseconds per iteration, of all workers together. What
+// disturbs a measurement makes it larger, never smaller, so the least of all so far is the best
+// estimate.
 func (m *Machine) measurePeak(ctx context.Context, least time.Duration) (float64, error) {
 	const few = 100 // iterations, to find out roughly what one costs
 	ns, err := m.Peak(ctx, few, 0)

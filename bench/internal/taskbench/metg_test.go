@@ -14,8 +14,9 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// curve is a system whose tasks cost a fixed overhead besides their iterations of one nanosecond: its efficiency is one half
-// where a task takes twice the overhead. Noise makes readings worse by up to that part.
+// curve is a system whose tasks cost a fixed overhead besides their iterations of one nanosecond:
+// its efficiency is one half where a task takes twice the overhead. Noise makes readings worse by
+// up to that part.
 func curve(overhead, noise float64, rng *rand.Rand) func(int64) (Reading, error) {
 	return func(n int64) (Reading, error) {
 		took := (float64(n) + overhead) * (1 + noise*rng.Float64())
@@ -86,7 +87,8 @@ func TestSearchAtItsLimits(t *testing.T) {
 	}
 }
 
-// synthetic is a machine of two workers: a nanosecond per iteration, and so much overhead per task, in each of them.
+// synthetic is a machine of two workers: a nanosecond per iteration, and so much overhead per task,
+// in each of them.
 func synthetic(overhead float64) *Machine {
 	return &Machine{
 		Run: func(_ context.Context, n int64, _ time.Duration) (float64, error) {

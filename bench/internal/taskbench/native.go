@@ -15,8 +15,8 @@ import (
 	"weft/bench/internal/native"
 )
 
-// slowGraph is the most tasks with inputs that libgomp is given on one thread, where it looks through the readers that came
-// before: 16,000 tasks take more than a second (measured, gcc 12).
+// slowGraph is the most tasks with inputs that libgomp is given on one thread, where it looks
+// through the readers that came before: 16,000 tasks take more than a second (measured, gcc 12).
 const slowGraph = 4000
 
 // foreign makes the Open of the system that a tool chain builds from bench/peers/taskbench_*.

@@ -11,7 +11,8 @@ import (
 	"strings"
 )
 
-// A Pattern names which points of the previous step a task depends on. The names and the sets are Task Bench's.
+// A Pattern names which points of the previous step a task depends on. The names and the sets are
+// Task Bench's.
 type Pattern string
 
 // The patterns.
@@ -20,12 +21,14 @@ const (
 	NoComm            Pattern = "no_comm"             // the same point
 	Stencil1D         Pattern = "stencil_1d"          // the same point and its neighbours
 	Stencil1DPeriodic Pattern = "stencil_1d_periodic" // the same on a ring
-	Tree              Pattern = "tree"                // each point has two successors, until the width is reached
-	FFT               Pattern = "fft"                 // butterflies: the same point and those a power of two away
-	AllToAll          Pattern = "all_to_all"          // all points
-	Nearest           Pattern = "nearest"             // radix points around the same point
-	Spread            Pattern = "spread"              // radix points, far from each other
-	RandomNearest     Pattern = "random_nearest"      // a random part of nearest
+	// each point has two successors, until the width is reached
+	Tree Pattern = "tree"
+	// butterflies: the same point and those a power of two away
+	FFT           Pattern = "fft"
+	AllToAll      Pattern = "all_to_all"     // all points
+	Nearest       Pattern = "nearest"        // radix points around the same point
+	Spread        Pattern = "spread"         // radix points, far from each other
+	RandomNearest Pattern = "random_nearest" // a random part of nearest
 )
 
 // Patterns returns all patterns.
@@ -117,7 +120,8 @@ func (c Config) normalize() (Config, error) {
 	return c, errors.Join(problems...)
 }
 
-// spacing is how far the dependences of spread are from each other, and so how far they may be shifted.
+// spacing is how far the dependences of spread are from each other, and so how far they may be
+// shifted.
 func (c *Config) spacing() int { return (c.Width + c.Radix - 1) / c.Radix }
 
 func joined[T ~string](list []T) string {
@@ -156,13 +160,14 @@ func (c *Config) sets() int {
 func (c *Config) set(step int) int {
 	n := c.sets()
 	if c.Pattern == FFT {
-		return (step + n - 1) % n // step 1 is the first with dependences, and has neighbours at distance 1
+		// step 1 is the first with dependences, and has neighbours at distance 1
+		return (step + n - 1) % n
 	}
 	return step % n
 }
 
-// dependencies returns the points of the previous step that a point depends on in a set, in rising order, whether the
-// previous step has them or not.
+// dependencies returns the points of the previous step that a point depends on in a set, in rising
+// order, whether the previous step has them or not.
 func (c *Config) dependencies(set, point int) []int {
 	switch c.Pattern {
 	case Trivial:
@@ -182,7 +187,8 @@ func (c *Config) dependencies(set, point int) []int {
 	}
 }
 
-// dependents returns the points of the next step that depend on a point in a set: the reverse of dependencies.
+// dependents returns the points of the next step that depend on a point in a set: the reverse of
+// dependencies.
 func (c *Config) dependents(set, point int) []int {
 	switch c.Pattern {
 	case Trivial:
@@ -202,7 +208,8 @@ func (c *Config) dependents(set, point int) []int {
 	}
 }
 
-// symmetric is both directions of the patterns in which a point depends on another exactly if that depends on it.
+// symmetric is both directions of the patterns in which a point depends on another exactly if that
+// depends on it.
 func (c *Config) symmetric(set, point int) []int {
 	switch c.Pattern {
 	case AllToAll:
@@ -216,7 +223,8 @@ func (c *Config) symmetric(set, point int) []int {
 	}
 }
 
-// spread returns the points at equal distances around the ring, all but the first shifted by the number of the set.
+// spread returns the points at equal distances around the ring, all but the first shifted by the
+// number of the set.
 func (c *Config) spread(set, point, direction int) []int {
 	var list []int
 	for i := range c.Radix {
@@ -250,7 +258,8 @@ func (c *Config) connected(set, from, to int) bool {
 	return from == to || uniform(uint64(set), uint64(from), uint64(to)) < c.Fraction
 }
 
-// uniform returns a number from 0 up to 1 that depends on nothing but its arguments. bench/peers/taskbench.h has the same.
+// uniform returns a number from 0 up to 1 that depends on nothing but its arguments.
+// bench/peers/taskbench.h has the same.
 func uniform(values ...uint64) float64 {
 	var h uint64
 	for _, v := range values { // the output function of splitmix64, once for each value

@@ -11,8 +11,9 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// reads is the definition of the patterns, one pair of points at a time: whether the point `to` of a step depends on the point
-// `from` of the step before. It shares nothing with pattern.go but the draw of random_nearest.
+// reads is the definition of the patterns, one pair of points at a time: whether the point `to` of
+// a step depends on the point `from` of the step before. It shares nothing with pattern.go but the
+// draw of random_nearest.
 func reads(c Config, step, from, to int) bool {
 	w, r := c.Width, c.Radix
 	near := to-r/2 <= from && from <= to+(r-1)/2
@@ -124,8 +125,8 @@ func TestPatternsAreAsDefined(t *testing.T) {
 	}
 }
 
-// What systems without accesses are told must order every two tasks that touch the same output, one of them writing; and
-// nothing else: each edge is between such tasks.
+// What systems without accesses are told must order every two tasks that touch the same output, one
+// of them writing; and nothing else: each edge is between such tasks.
 func TestFollowsIsWhatAccessesWouldGive(t *testing.T) {
 	type id struct{ step, point int }
 	for _, c := range configs(t) {
@@ -142,7 +143,9 @@ func TestFollowsIsWhatAccessesWouldGive(t *testing.T) {
 		})
 		conflict := func(a, b id) bool { // a is older
 			switch b.step - a.step {
-			case 1: // b reads what a writes, or writes what a reads: the output of its own point two steps before
+			case 1:
+				// b reads what a writes, or writes what a reads: the output of its own point two
+				// steps before
 				return reads(c, b.step, a.point, b.point) || a.step > 0 && exists(c, a.step-1, b.point) && reads(c, a.step, b.point, a.point)
 			case 2:
 				return a.point == b.point

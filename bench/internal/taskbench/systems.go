@@ -24,13 +24,15 @@ type System struct {
 	Open func(ctx context.Context, g *Graph, k Kernel, workers int) (*Machine, error)
 }
 
-// A Machine runs one graph with one kernel on one system. Both functions return nanoseconds per task, of runs that add up to
-// at least the given time, and an error that wraps harness.ErrWrongAnswer if something was wrong.
+// A Machine runs one graph with one kernel on one system. Both functions return nanoseconds per
+// task, of runs that add up to at least the given time, and an error that wraps
+// harness.ErrWrongAnswer if something was wrong.
 type Machine struct {
 	// Run runs the graph, each task with so many iterations of the kernel.
 	Run func(ctx context.Context, iterations int64, least time.Duration) (float64, error)
 
-	// Peak makes so many iterations as often as the graph has tasks, but without a graph: an equal part in each thread.
+	// Peak makes so many iterations as often as the graph has tasks, but without a graph: an equal
+	// part in each thread.
 	Peak func(ctx context.Context, iterations int64, least time.Duration) (float64, error)
 
 	// Close releases what Open took. It may be nil.
@@ -99,8 +101,8 @@ func (in *instance) machine(workers int, run func(context.Context) error, closer
 	return m
 }
 
-// peak makes the iterations of the graph's tasks in one part per worker. A worker takes turns with the memory of every
-// workers-th point, so that all of it is used and none by two.
+// peak makes the iterations of the graph's tasks in one part per worker. A worker takes turns with
+// the memory of every workers-th point, so that all of it is used and none by two.
 func (in *instance) peak(workers int, iterations int64) time.Duration {
 	var wg sync.WaitGroup
 	sums := make([]tile, workers) // a cache line each

@@ -37,7 +37,8 @@ func open(t *testing.T, sys System, g *Graph, k Kernel, workers int) *Machine {
 	t.Helper()
 	k, err := k.normalize()
 	require.NoError(t, err)
-	m, err := sys.Open(context.WithoutCancel(t.Context()), g, k, workers) // the test's own is cancelled before it closes the machine
+	// the test's own is cancelled before it closes the machine
+	m, err := sys.Open(context.WithoutCancel(t.Context()), g, k, workers)
 	if sys.Extra && errors.Is(err, harness.ErrSkipped) {
 		t.Skip(err)
 	}
@@ -46,10 +47,12 @@ func open(t *testing.T, sys System, g *Graph, k Kernel, workers int) *Machine {
 	return m
 }
 
-// Every system must be right in every pattern and kernel. With -race, this is also the proof that the systems in Go order
-// all that conflicts. The C programs compare their amount of work with Go's.
+// Every system must be right in every pattern and kernel. With -race, this is also the proof that
+// the systems in Go order all that conflicts. The C programs compare their amount of work with
+// Go's.
 func TestSystemsAreRight(t *testing.T) {
-	t.Setenv("KMP_BLOCKTIME", "0") // libomp's threads would spin, and be waited for, after every run
+	// libomp's threads would spin, and be waited for, after every run
+	t.Setenv("KMP_BLOCKTIME", "0")
 	kernels := []Kernel{{Kind: Empty}, {Kind: Compute}, {Kind: Memory, Scratch: 4096}, {Kind: Imbalanced}}
 	for _, sys := range Systems(kit) {
 		t.Run(sys.Name, func(t *testing.T) {
@@ -72,12 +75,14 @@ func TestSystemsAreRight(t *testing.T) {
 	}
 }
 
-// plant gives one task of the last step another list of inputs than it needs, in every system's form.
+// plant gives one task of the last step another list of inputs than it needs, in every system's
+// form.
 func plant(g *Graph, change func(inputs []int32) []int32) {
 	s := g.steps[2]
 	p := &s.points[3]
 	p.inputs = change(slices.Clone(p.inputs))
-	p.follows = slices.Compact(slices.Sorted(slices.Values(slices.Concat(p.inputs, p.follows)))) // the order stays right
+	// the order stays right
+	p.follows = slices.Compact(slices.Sorted(slices.Values(slices.Concat(p.inputs, p.follows))))
 }
 
 // A wrong edge fails the run of every system, and so does one that is missing or too many.
@@ -104,7 +109,8 @@ func TestPlantedWrongEdges(t *testing.T) {
 	}
 }
 
-// A system that forgets an order is caught whatever it forgets: a task too early, too late, twice or never.
+// A system that forgets an order is caught whatever it forgets: a task too early, too late, twice
+// or never.
 func TestForgottenOrder(t *testing.T) {
 	g, err := NewGraph(Config{Pattern: Stencil1D, Width: 4, Steps: 6})
 	require.NoError(t, err)
@@ -220,7 +226,8 @@ func TestExperiments(t *testing.T) {
 	require.ErrorContains(t, err, "kernel empty")
 }
 
-// With the best peak, all efficiencies are relative to the fastest of the systems that are measured.
+// With the best peak, all efficiencies are relative to the fastest of the systems that are
+// measured.
 func TestBestPeak(t *testing.T) {
 	e, err := Experiment{Config: Config{Pattern: Trivial, Width: 2, Steps: 2}, Kernel: Kernel{Kind: Compute}, Reference: BestPeak}.normalize()
 	require.NoError(t, err)

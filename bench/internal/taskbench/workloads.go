@@ -19,7 +19,8 @@ type Reference string
 
 // The references.
 const (
-	OwnPeak  Reference = "own"  // each system's: what its compiler makes of the kernel counts for nothing
+	// each system's: what its compiler makes of the kernel counts for nothing
+	OwnPeak  Reference = "own"
 	BestPeak Reference = "best" // the best of all systems of the run, as in the paper
 )
 
@@ -53,8 +54,8 @@ type Result struct {
 	Err        error
 }
 
-// What a quick run makes of a row of the main command: a few steps of a few points, and a short search, which may come to nothing:
-// a busy machine is no mistake.
+// What a quick run makes of a row of the main command: a few steps of a few points, and a short
+// search, which may come to nothing: a busy machine is no mistake.
 const (
 	quickWidth = 4
 	quickSteps = 20
@@ -77,7 +78,8 @@ func (e Experiment) normalize() (Experiment, error) {
 	return e, errors.Join(errs[:]...)
 }
 
-// Run returns the workload taskbench/PATTERN: each sample runs the graph with a fixed number of iterations.
+// Run returns the workload taskbench/PATTERN: each sample runs the graph with a fixed number of
+// iterations.
 func Run(kit *native.Kit, e Experiment) (harness.Workload, error) {
 	e, err := e.normalize()
 	if e.Iterations < 0 {
@@ -109,8 +111,9 @@ func Run(kit *native.Kit, e Experiment) (harness.Workload, error) {
 // stencilGoal is what metg/stencil_1d with sixteen points is to reach.
 var stencilGoal = harness.Goal{Workers: 2, RivalWorkers: 2, Ratio: 0.5}
 
-// METG returns the workload metg/PATTERN, or metg/PATTERN/KERNEL where the kernel is not compute: each sample is a whole
-// search. There is no sequential peer: with two workers it cannot do more than half of the peak.
+// METG returns the workload metg/PATTERN, or metg/PATTERN/KERNEL where the kernel is not compute:
+// each sample is a whole search. There is no sequential peer: with two workers it cannot do more
+// than half of the peak.
 func METG(kit *native.Kit, e Experiment) (harness.Workload, error) {
 	e, err := e.normalize()
 	if e.Kind == Empty {
@@ -137,7 +140,8 @@ func METG(kit *native.Kit, e Experiment) (harness.Workload, error) {
 				if p.Quick {
 					grains = Grains{Start: DefaultStart, Limit: quickLimit}
 				}
-				res.Sweep, res.Err = m.METG(ctx, m.known, grains, p.MinTime/5) // there are about a dozen grains, and most of them last longer
+				// there are about a dozen grains, and most of them last longer
+				res.Sweep, res.Err = m.METG(ctx, m.known, grains, p.MinTime/5)
 				if p.Quick && errors.Is(res.Err, ErrUnreached) {
 					res.Sweep.METG, res.Err = float64(quickLimit), nil
 				}
@@ -149,7 +153,8 @@ func METG(kit *native.Kit, e Experiment) (harness.Workload, error) {
 	return w, nil
 }
 
-// Rows returns the rows of the main command: METG of one pattern, or of those that the project compares itself in.
+// Rows returns the rows of the main command: METG of one pattern, or of those that the project
+// compares itself in.
 func Rows(kit *native.Kit, all bool) []harness.Workload {
 	patterns := []Pattern{Stencil1D}
 	if all {
@@ -179,7 +184,8 @@ func (e *Experiment) workload(prefix, about, unit string) harness.Workload {
 	}
 }
 
-// peer makes a peer of a system. Sample may rely on m.known only if busy is set: the kernel does something.
+// peer makes a peer of a system. Sample may rely on m.known only if busy is set: the kernel does
+// something.
 func (e *Experiment) peer(sys System, busy bool, sample func(ctx context.Context, p harness.Params, m *Machine) (float64, error)) harness.Peer {
 	open := func(ctx context.Context, p harness.Params) (harness.Probe, error) {
 		cfg := e.Config

@@ -14,9 +14,9 @@ const (
 // ghost is the version of the cells around the grid, which no task writes.
 const ghost = -1
 
-// blocks is the task graph of a Gauss–Seidel sweep: a square grid of blocks, each of which in each step updates itself (inout)
-// from its four neighbours (in). North and west must be one version ahead, south and east must not be.
-// A frame of ghost cells makes five accesses of every task.
+// blocks is the task graph of a Gauss–Seidel sweep: a square grid of blocks, each of which in each
+// step updates itself (inout) from its four neighbours (in). North and west must be one version
+// ahead, south and east must not be. A frame of ghost cells makes five accesses of every task.
 type blocks struct {
 	side   int // with the frame
 	steps  int

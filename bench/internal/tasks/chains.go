@@ -5,7 +5,8 @@ package tasks
 
 import "weft/bench/internal/harness"
 
-// chains is tasks that each have one inout access, dealt in turn to a number of objects: with one object, a single chain.
+// chains is tasks that each have one inout access, dealt in turn to a number of objects: with one
+// object, a single chain.
 type chains struct {
 	cells  []cell
 	bodies []func() // one per object

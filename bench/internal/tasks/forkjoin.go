@@ -9,7 +9,8 @@ import (
 	"weft/bench/internal/harness"
 )
 
-// forkjoin is fib(n) with two tasks and a wait at every call: as many tasks as calls, less the first.
+// forkjoin is fib(n) with two tasks and a wait at every call: as many tasks as calls, less the
+// first.
 type forkjoin struct {
 	n      int
 	result int64

@@ -12,8 +12,9 @@ import (
 	"weft/bench/internal/native"
 )
 
-// slowReaders is the most tasks of task/readers that libgomp is given on one thread, where it looks through the readers that
-// came before: 50,000 tasks take half a second, 200,000 seven seconds (measured, gcc 12).
+// slowReaders is the most tasks of task/readers that libgomp is given on one thread, where it looks
+// through the readers that came before: 50,000 tasks take half a second, 200,000 seven seconds
+// (measured, gcc 12).
 const slowReaders = 100_000
 
 // foreign returns the peer of the named workload that a tool chain builds from bench/peers/tasks_*.

@@ -59,7 +59,8 @@ type cell struct {
 	_       [48]byte
 }
 
-// done is the channel that a task of the channels peer closes at its end; nil stands for a predecessor that does not exist.
+// done is the channel that a task of the channels peer closes at its end; nil stands for a
+// predecessor that does not exist.
 type done chan struct{}
 
 func (d done) wait() {

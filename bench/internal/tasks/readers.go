@@ -11,9 +11,9 @@ const (
 	readersEach   = 8 // readers after each writer
 )
 
-// readers is, per round and object, one writer (inout) and then eight readers (in). The writer makes the next version; a
-// reader counts its own rounds and compares the object's version with them, so it notices if it ran before its writer or
-// beside the next one.
+// readers is, per round and object, one writer (inout) and then eight readers (in). The writer
+// makes the next version; a reader counts its own rounds and compares the object's version with
+// them, so it notices if it ran before its writer or beside the next one.
 type readers struct {
 	objects []cell
 	counts  [][readersEach]cell // of each reader, in lines of their own

@@ -18,7 +18,8 @@ const (
 	scaleTasks   = 1_000_000 // of task/objects, at least; and at least four for each object
 )
 
-// How much the heap may grow in a run of weft, whatever the number of tasks: the window of live tasks bounds it.
+// How much the heap may grow in a run of weft, whatever the number of tasks: the window of live
+// tasks bounds it.
 const (
 	scaleHeap       = 16 << 20
 	scaleHeapObject = 256 // more for each object
@@ -54,7 +55,8 @@ func (p *watched) check() error {
 // look notes the size of the heap.
 func (p *watched) look() { p.peak = max(p.peak, heapBytes()) }
 
-// heapBytes is the size of all objects of the heap, dead ones too that were not swept yet. Nothing stops for it.
+// heapBytes is the size of all objects of the heap, dead ones too that were not swept yet. Nothing
+// stops for it.
 func heapBytes() uint64 {
 	sample := []metrics.Sample{{Name: "/memory/classes/heap/objects:bytes"}}
 	metrics.Read(sample)
@@ -80,8 +82,8 @@ func (p *watched) weft() body {
 	}
 }
 
-// lookups finds each task's object in a map by its address, and runs the body: the least that anything costs that is told
-// objects by address.
+// lookups finds each task's object in a map by its address, and runs the body: the least that
+// anything costs that is told objects by address.
 func (p *watched) lookups() {
 	type state struct{ tasks int }
 	known := map[*cell]*state{}
@@ -99,7 +101,8 @@ func (p *watched) lookups() {
 	}
 }
 
-// scale returns the workloads that show that the cost of a task depends neither on the number of tasks nor on that of objects.
+// scale returns the workloads that show that the cost of a task depends neither on the number of
+// tasks nor on that of objects.
 func scale() []harness.Workload {
 	const byMap = "map"
 	load := func(name, about, sizeOf string, sizes, quick []int64, beside string, ratio float64, newProgram func(size int64, quick bool) *watched) harness.Workload {

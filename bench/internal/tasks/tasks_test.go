@@ -49,18 +49,21 @@ func TestChecksCatchWrongRuns(t *testing.T) {
 		p.sequential()
 		require.NoError(t, p.check())
 
-		// Any one block done before the block to its north, west, east (of the last step) or south must show.
+		// Any one block done before the block to its north, west, east (of the last step) or south
+		// must show.
 		for _, late := range []int{-p.side, -1, 1, p.side} {
 			p.reset()
 			block := 2*p.side + 2
 			for step := range blockSteps {
 				p.each(func(i int) {
 					switch {
-					case step == 4 && late < 0 && i == block+late: // its body comes after the block's
+					case step == 4 && late < 0 && i == block+late:
+						// its body comes after the block's
 					case step == 4 && late < 0 && i == block:
 						p.bodies[block]()
 						p.bodies[block+late]()
-					case step == 4 && late > 0 && i == block: // the block comes after its neighbour's next step
+					case step == 4 && late > 0 && i == block:
+						// the block comes after its neighbour's next step
 					case step == 4 && late > 0 && i == block+late:
 						p.bodies[block+late]()
 						p.bodies[block]()
@@ -83,9 +86,11 @@ func TestChecksCatchWrongRuns(t *testing.T) {
 	})
 }
 
-// Every peer must give a right answer, repeatedly: run with -race, this is also the proof that the twins are ordered.
+// Every peer must give a right answer, repeatedly: run with -race, this is also the proof that the
+// twins are ordered.
 func TestPeersAreRight(t *testing.T) {
-	t.Setenv("KMP_BLOCKTIME", "0") // libomp's threads would spin, and be waited for, after every sample
+	// libomp's threads would spin, and be waited for, after every sample
+	t.Setenv("KMP_BLOCKTIME", "0")
 	kit := native.NewKit(os.DirFS("../../peers"))
 	defer func() { require.NoError(t, kit.Close()) }()
 	for _, load := range Workloads(kit) {

@@ -14,7 +14,8 @@ import (
 // body is what weft runs for a task.
 type body = func(*task.Task) error
 
-// weft makes the peer that runs a program on weft: prepare builds what is built once per object, and returns the main task.
+// weft makes the peer that runs a program on weft: prepare builds what is built once per object,
+// and returns the main task.
 func weft[P program](newProgram func(size int64) P, prepare func(P) body) harness.Peer {
 	open := func(_ context.Context, p harness.Params) (harness.Probe, error) {
 		prog := newProgram(p.Size)

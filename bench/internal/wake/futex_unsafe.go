@@ -22,13 +22,16 @@ const (
 	futexWake = 1 | 128
 )
 
-// futexNap is how long the sleeper stays in the system call at most: a garbage collection has to wait for a thread in a raw call.
+// futexNap is how long the sleeper stays in the system call at most: a garbage collection has to
+// wait for a thread in a raw call.
 var futexNap = unix.Timespec{Nsec: 100_000_000}
 
-// futex wakes a thread that sleeps in the system call, of which Go's scheduler knows nothing: nothing of it is in the figure.
+// futex wakes a thread that sleeps in the system call, of which Go's scheduler knows nothing:
+// nothing of it is in the figure.
 func futex(ctx context.Context, p *ping) error { return futexBy(ctx, p, unix.RawSyscall6) }
 
-// syscall is the same with an ordinary system call, before and after which Go's scheduler does its bookkeeping.
+// syscall is the same with an ordinary system call, before and after which Go's scheduler does its
+// bookkeeping.
 func syscall(ctx context.Context, p *ping) error { return futexBy(ctx, p, unix.Syscall6) }
 
 func futexBy(ctx context.Context, p *ping, call func(trap, a1, a2, a3, a4, a5, a6 uintptr) (r1, r2 uintptr, err unix.Errno)) error {

@@ -12,10 +12,12 @@ import (
 	"weft/bench/internal/harness"
 )
 
-// patience is how long a ping may take before it counts as lost. Far more than any: a busy machine is no mistake.
+// patience is how long a ping may take before it counts as lost. Far more than any: a busy machine
+// is no mistake.
 const patience = 30 * time.Second
 
-// A ping is what the waker and the sleeper share. The waker owns sent, pause and began; the sleeper writes woken, and then answered.
+// A ping is what the waker and the sleeper share. The waker owns sent, pause and began; the sleeper
+// writes woken, and then answered.
 type ping struct {
 	clock time.Time     // all times count from here: reading it is one call of nanotime
 	pause time.Duration // before each wake-up
@@ -39,7 +41,8 @@ func (p *ping) answer() {
 	p.answered.Add(1)
 }
 
-// run calls wake until the time is over, at least three times, and after each call waits for the answer.
+// run calls wake until the time is over, at least three times, and after each call waits for the
+// answer.
 func (p *ping) run(ctx context.Context, wake func()) error {
 	for p.sent < 3 || time.Since(p.clock) < p.least {
 		if err := ctx.Err(); err != nil {

@@ -15,7 +15,8 @@ import (
 // looks are the looks whether there is a probe.
 var looks = regexp.MustCompile(`\b\w+(?:\.\w+)*\.probe (==|!=) nil\b`)
 
-// withoutProbe returns a source with its looks decided, so that the compiler leaves out what depends on them, and how many there were.
+// withoutProbe returns a source with its looks decided, so that the compiler leaves out what
+// depends on them, and how many there were.
 func withoutProbe(source string) (string, int) {
 	n := 0
 	return looks.ReplaceAllStringFunc(source, func(s string) string {
@@ -27,7 +28,8 @@ func withoutProbe(source string) (string, int) {
 	}), n
 }
 
-// overlay writes what go build -overlay takes to build the package task in root without the probe, and returns the file.
+// overlay writes what go build -overlay takes to build the package task in root without the probe,
+// and returns the file.
 func overlay(root, dir string) (string, error) {
 	files, err := filepath.Glob(filepath.Join(root, "task", "*.go"))
 	if err != nil {

@@ -22,9 +22,10 @@ import (
 
 // Options say what is measured.
 type Options struct {
-	Pairs int                                        // rounds: each has one of each pair
-	Time  time.Duration                              // of each process
-	Args  func(way string, d time.Duration) []string // of a process of ours that measures a way, and writes its Result as JSON
+	Pairs int           // rounds: each has one of each pair
+	Time  time.Duration // of each process
+	// of a process of ours that measures a way, and writes its Result as JSON
+	Args func(way string, d time.Duration) []string
 }
 
 // Programs are what is run, by way.
@@ -65,7 +66,8 @@ func Build(ctx context.Context) (*Programs, error) {
 // Close removes the programs.
 func (p *Programs) Close() error { return os.RemoveAll(p.dir) }
 
-// output is Cmd.Output with what was said on standard error as the error, and without the line's end.
+// output is Cmd.Output with what was said on standard error as the error, and without the line's
+// end.
 func output(c *exec.Cmd) (string, error) {
 	var errs bytes.Buffer
 	c.Stderr = &errs
@@ -149,8 +151,9 @@ func median(list []float64) float64 {
 	return (list[(len(list)-1)/2] + list[len(list)/2]) / 2
 }
 
-// interval returns the places in n sorted values between which the true median is in nineteen cases of twenty: each value is below it
-// with one chance in two, so how many are is of a binomial distribution.
+// interval returns the places in n sorted values between which the true median is in nineteen cases
+// of twenty: each value is below it with one chance in two, so how many are is of a binomial
+// distribution.
 func interval(n int) (lo, hi int) {
 	tail, p := 0.0, math.Pow(0.5, float64(n)) // of exactly k values below it
 	for k := range n {

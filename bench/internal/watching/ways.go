@@ -61,9 +61,10 @@ func Ways() []Way {
 // Result is what a process has measured.
 type Result struct {
 	PerTask float64 // nanoseconds: the median of the sweeps
-	CPU     float64 // nanoseconds of processors for each task, whoever used them; zero if that is not known
-	Sweeps  int
-	Lost    float64 // events, for each task
+	// nanoseconds of processors for each task, whoever used them; zero if that is not known
+	CPU    float64
+	Sweeps int
+	Lost   float64 // events, for each task
 }
 
 // side is that of the grid of task/blocks.

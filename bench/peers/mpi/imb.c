@@ -2,8 +2,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
 /*
- * The message benchmarks as an MPI program, for comparison with weft's: the same operations, loops, checks and statistics as
- * bench/internal/imb has. Rank 0 prints a JSON object per row.
+ * The message benchmarks as an MPI program, for comparison with weft's: the same operations, loops,
+ * checks and statistics as bench/internal/imb has. Rank 0 prints a JSON object per row.
  *
  *   imb -bench Allreduce -sizes 8,1048576 -iter 1000 -vol 41943040 -time 2 -sync 1
  */
@@ -33,7 +33,7 @@ static double now(void) { /* seconds */
 	return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
 }
 
-/* Contents. Byte i of rank r's part p. Floats are small whole numbers, so sums are exact in any order. */
+/* Contents: byte i of rank r's part p. Floats are small whole numbers, so that sums are exact. */
 static char content(int r, int p, long i) { return (char)(17 * r + 31 * p + 7 * i + (i >> 8)); }
 static float number(int r, long i) { return (float)((r + 1) + i % 13); }
 
@@ -383,7 +383,7 @@ static void say(double value) {
 	fflush(stdout);
 }
 
-/* Progress: how long an Isend takes whose receiver computes, with the receive posted, and calls nothing. */
+/* Progress: the time of an Isend whose receiver has posted its receive and computes. */
 static void progress(long size) {
 	double sum = 0;
 	int n = 5;

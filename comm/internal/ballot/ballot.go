@@ -1,9 +1,9 @@
 // SPDX-FileCopyrightText: The weft authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package ballot is the agreement of ranks of which some may be lost, without locks or messages: the
-// caller guards a [Ballot], sends what it returns, and says who is lost. ../../README.md, "Agreement",
-// has the protocol and its argument.
+// Package ballot is the agreement of ranks of which some may be lost, without locks or messages:
+// the caller guards a [Ballot], sends what it returns, and says who is lost. ../../README.md,
+// "Agreement", has the protocol and its argument.
 package ballot
 
 // Ballot is one agreement at one rank. Ranks are those of the communicator.
@@ -11,7 +11,8 @@ package ballot
 //	absent ──begin──→ joined ──propose──→ bound ──commit──→ decided
 //	                     └───────────────commit───────────────┘
 //
-// The coordinator is the lowest rank that is not known to be lost. It is joined, then bound to its own proposal, like the others.
+// The coordinator is the lowest rank that is not known to be lost. It is joined, then bound to its
+// own proposal, like the others.
 type Ballot struct {
 	n, me int
 	Gone  Members // known to be lost
@@ -46,7 +47,8 @@ const (
 	LastVote  = VoteMixed
 )
 
-// joining is what a rank has told its coordinator: its vote, or a proposal of an earlier coordinator, or what is decided.
+// joining is what a rank has told its coordinator: its vote, or a proposal of an earlier
+// coordinator, or what is decided.
 type joining struct {
 	v       *Vote
 	by      int
@@ -73,8 +75,8 @@ type Message struct {
 	Vote    *Vote
 }
 
-// New begins a ballot of n ranks at rank me, which knows that those of gone are lost, and brings a vote. It
-// returns what is to be sent.
+// New begins a ballot of n ranks at rank me, which knows that those of gone are lost, and brings a
+// vote. It returns what is to be sent.
 func New(n, me int, gone Members, mine *Vote) (*Ballot, []Message) {
 	b := &Ballot{n: n, me: me, Gone: gone, Mine: mine, by: -1, asked: -1, joins: make([]*joining, n), accepted: NewMembers(n)}
 	return b, b.advance(nil)

@@ -12,7 +12,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// assembly are the ballots of one agreement, and the messages between them. Anything that can happen next may.
+// assembly are the ballots of one agreement, and the messages between them. Anything that can
+// happen next may.
 type assembly struct {
 	ballots []*Ballot // nil: not begun
 	votes   []*Vote
@@ -37,7 +38,8 @@ func newAssembly(n int, r *rand.Rand) *assembly {
 	return s
 }
 
-// post puts what a rank sends into the network. If crash is not negative, the rank dies when it has sent that many of it.
+// post puts what a rank sends into the network. If crash is not negative, the rank dies when it has
+// sent that many of it.
 func (s *assembly) post(from int, out []Message, crash int) {
 	if crash >= 0 && crash <= len(out) {
 		s.dead[from] = true
@@ -53,7 +55,8 @@ func (s *assembly) post(from int, out []Message, crash int) {
 	}
 }
 
-// step does one thing that can happen, and reports whether there was one. deaths is how many may still die.
+// step does one thing that can happen, and reports whether there was one. deaths is how many may
+// still die.
 func (s *assembly) step(deaths *int) bool {
 	type event func()
 	var events []event
@@ -138,8 +141,8 @@ func (s *assembly) check() error {
 	return nil
 }
 
-// In whatever order things happen, and whoever dies in the middle of whatever: all that live decide, and all that have ever decided
-// have decided the same.
+// In whatever order things happen, and whoever dies in the middle of whatever: all that live
+// decide, and all that have ever decided have decided the same.
 func TestBallotExplored(t *testing.T) {
 	rounds := 30000
 	if testing.Short() {
@@ -156,7 +159,8 @@ func TestBallotExplored(t *testing.T) {
 	}
 }
 
-// A ballot without the step of acceptance lets one that has decided and died differ from the rest: the exploration would find it.
+// A ballot without the step of acceptance lets one that has decided and died differ from the rest:
+// the exploration would find it.
 func TestBallotExplorationFindsMistakes(t *testing.T) {
 	for name, plant := range map[string]func(b *Ballot){
 		"no acceptance": func(b *Ballot) {

@@ -15,12 +15,13 @@ import (
 type Group interface {
 	// Member returns which of the communicator's ranks rank r of the run is, -1 if it is none.
 	Member(r int) int
-	// Send sends a message of an agreement. A rank that does not get one is lost, which will be heard of.
+	// Send sends a message of an agreement. A rank that does not get one is lost, which will be
+	// heard of.
 	Send(seq uint32, m *Message)
 }
 
-// Set are the agreements of a rank. Those of a communicator, which its context names, are numbered. Messages are sent, and
-// completions called, without the lock.
+// Set are the agreements of a rank. Those of a communicator, which its context names, are numbered.
+// Messages are sent, and completions called, without the lock.
 type Set struct {
 	mu      sync.Mutex
 	circles map[uint64]*circle // guarded by mu: by context
@@ -30,8 +31,9 @@ type Set struct {
 // circle are the agreements of one communicator.
 type circle struct {
 	open map[uint32]*Agreement
-	// done is the last agreement that was decided here. What came before it is of no interest to anybody: a rank that takes part in an
-	// agreement has the result of the one before, or does not want it any more.
+	// done is the last agreement that was decided here. What came before it is of no interest to
+	// anybody: a rank that takes part in an agreement has the result of the one before, or does not
+	// want it any more.
 	done uint32
 }
 
@@ -79,8 +81,8 @@ func (s *Set) at(ctx uint64, seq uint32) *Agreement {
 	return a
 }
 
-// settle forgets what an agreement that is now decided makes useless, and returns what sends its messages and ends the waits.
-// +checklocks:s.mu
+// settle forgets what an agreement that is now decided makes useless, and returns what sends its
+// messages and ends the waits. +checklocks:s.mu
 func (s *Set) settle(ctx uint64, seq uint32, a *Agreement, out []Message) (then func()) {
 	var over []*Agreement
 	var passed int
@@ -113,10 +115,12 @@ func (s *Set) settle(ctx uint64, seq uint32, a *Agreement, out []Message) (then 
 	}
 }
 
-// Begin takes part in an agreement, as rank me of n. vote is called with the agreement open, and returns those that are known to be
-// lost, and what the rank brings; of a rank that is lost later the set hears when the lock is free. The result is there when
-// complete has been called with nil. missed: the program of this rank does not wait. Begin returns nil, and has called complete,
-// if the rank cannot take part any more. Behind it are those that have sent what is no message of this agreement.
+// Begin takes part in an agreement, as rank me of n. vote is called with the agreement open, and
+// returns those that are known to be lost, and what the rank brings; of a rank that is lost later
+// the set hears when the lock is free. The result is there when complete has been called with nil.
+// missed: the program of this rank does not wait. Begin returns nil, and has called complete, if
+// the rank cannot take part any more. Behind it are those that have sent what is no message of this
+// agreement.
 func (s *Set) Begin(ctx uint64, seq uint32, mine Agreement, n, me int, vote func() (gone Members, v *Vote), missed bool, complete func(error)) (*Agreement, []Letter) {
 	s.mu.Lock()
 	err := s.dead
@@ -154,7 +158,8 @@ func (s *Set) Begin(ctx uint64, seq uint32, mine Agreement, n, me int, vote func
 	return a, bad
 }
 
-// Arrive takes a message. So many of one agreement, and no more, wait for a rank that has not come yet.
+// Arrive takes a message. So many of one agreement, and no more, wait for a rank that has not come
+// yet.
 func (s *Set) Arrive(ctx uint64, seq uint32, most int, l Letter) error {
 	s.mu.Lock()
 	then, err := s.arrive(ctx, seq, most, l)
@@ -222,8 +227,8 @@ func (s *Set) Each(f func(ctx uint64, seq uint32, a *Agreement)) {
 	}
 }
 
-// End ends the waiting for the agreements of a context, from a number on. Their votes stay, as where a context.Context has
-// ended the waiting.
+// End ends the waiting for the agreements of a context, from a number on. Their votes stay, as
+// where a context.Context has ended the waiting.
 func (s *Set) End(ctx, from uint64, err error) {
 	var all []func(error)
 	s.mu.Lock()

@@ -7,15 +7,16 @@ import (
 	"weft/internal/xatomic"
 )
 
-// Node is somebody who wants to know of the completion of a request: a callback or a waiting goroutine.
+// Node is somebody who wants to know of the completion of a request: a callback or a waiting
+// goroutine.
 type Node struct {
 	Next *Node
 	Func func(error)   // nil: a goroutine waits
 	Ch   chan struct{} // for it; capacity 1, at most one token per registration
 }
 
-// Wake gives a waiting goroutine its token. It never blocks: one channel may stand in several lists, of
-// which one token is enough.
+// Wake gives a waiting goroutine its token. It never blocks: one channel may stand in several
+// lists, of which one token is enough.
 func (n *Node) Wake() {
 	select {
 	case n.Ch <- struct{}{}:
@@ -79,8 +80,8 @@ func (t *Trampoline) run(list *Node, err error) {
 	t.work(list, err)
 }
 
-// work runs callbacks until there are none left, then gives up the active place. If one panics, the others
-// still run before the panic goes on.
+// work runs callbacks until there are none left, then gives up the active place. If one panics, the
+// others still run before the panic goes on.
 func (t *Trampoline) work(list *Node, err error) {
 	calling := false
 	defer func() {

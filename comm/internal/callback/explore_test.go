@@ -13,8 +13,8 @@ import (
 	"weft/internal/xatomic"
 )
 
-// In every order, each callback runs once, at most depthLimit at a time, and what was deferred by one
-// goroutine in the order in which it was.
+// In every order, each callback runs once, at most depthLimit at a time, and what was deferred by
+// one goroutine in the order in which it was.
 func TestExploreTrampoline(t *testing.T) {
 	for _, p := range []struct {
 		name  string

@@ -8,8 +8,9 @@ import (
 	"sync/atomic"
 )
 
-// List is those that want to know of one completion. Its one word decides everything: nil or a list of nodes (pending, newest
-// first), &taken (somebody rearranges the list or writes a result; a few instructions), &ended (complete; final).
+// List is those that want to know of one completion. Its one word decides everything: nil or a list
+// of nodes (pending, newest first), &taken (somebody rearranges the list or writes a result; a few
+// instructions), &ended (complete; final).
 type List struct{ head atomic.Pointer[Node] }
 
 var taken, ended Node
@@ -17,8 +18,8 @@ var taken, ended Node
 // Done reports whether it is complete.
 func (l *List) Done() bool { return l.head.Load() == &ended }
 
-// Take takes the word and returns the list, or false if it is complete. Put and End give it back; between, a few instructions that do
-// not block, so contenders yield rather than park.
+// Take takes the word and returns the list, or false if it is complete. Put and End give it back;
+// between, a few instructions that do not block, so contenders yield rather than park.
 func (l *List) Take() (*Node, bool) {
 	for {
 		h := l.head.Load()
@@ -41,7 +42,8 @@ func (l *List) Put(list *Node) { l.head.Store(list) }
 // End makes it complete.
 func (l *List) End() { l.head.Store(&ended) }
 
-// Close is Take and End at once, for a caller that alone has the right to complete it, and has written its result.
+// Close is Take and End at once, for a caller that alone has the right to complete it, and has
+// written its result.
 func (l *List) Close() *Node {
 	for {
 		h := l.head.Load()
@@ -92,8 +94,8 @@ func (l *List) Remove(n *Node) bool {
 	return true
 }
 
-// Tell wakes the waiting goroutines of a complete list and runs the callbacks, oldest first. What was completed is not touched any
-// more, since a goroutine that is woken may reuse it.
+// Tell wakes the waiting goroutines of a complete list and runs the callbacks, oldest first. What
+// was completed is not touched any more, since a goroutine that is woken may reuse it.
 func (s *Set) Tell(list *Node, err error) {
 	if list == nil {
 		return

@@ -10,8 +10,8 @@ import "unsafe"
 const (
 	// depthLimit is how many calls nest in a trampoline. A guess: deep enough to be rare.
 	depthLimit = 8
-	// stackShift is of which size pieces of stack have a trampoline each: a chain stays in few of them, and
-	// goroutines, whose stacks begin at 8 KiB here, have others.
+	// stackShift is of which size pieces of stack have a trampoline each: a chain stays in few of
+	// them, and goroutines, whose stacks begin at 8 KiB here, have others.
 	stackShift = 14
 )
 

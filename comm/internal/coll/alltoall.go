@@ -5,8 +5,8 @@ package coll
 
 import "weft/comm/internal/mem"
 
-// alltoallBits: a part that has to go d ranks ahead is sent 2^k ahead in round k if d has that bit, together with all
-// such parts.
+// alltoallBits: a part that has to go d ranks ahead is sent 2^k ahead in round k if d has that bit,
+// together with all such parts.
 func alltoallBits(x *Schedule, call *Call) step {
 	send, recv := call.In, call.Out
 	n := x.size

@@ -86,8 +86,8 @@ func (d *Call) Elem() uint64 {
 	return uint64(t.Kind)<<32 | uint64(t.Size)
 }
 
-// Check says what is wrong with the arguments of a collective, at a rank of size ranks. If nothing is,
-// it notes how large the collective is, and forgets the buffers that are not used at this rank.
+// Check says what is wrong with the arguments of a collective, at a rank of size ranks. If nothing
+// is, it notes how large the collective is, and forgets the buffers that are not used at this rank.
 func (d *Call) Check(rank, size int) error {
 	if d.Kind == Barrier {
 		return nil
@@ -188,7 +188,8 @@ func (d *Call) Published(me, n int) int {
 	return d.Unit
 }
 
-// Concerns returns the ranks, from lo up to hi, with which a rank must agree in a collective that is not large.
+// Concerns returns the ranks, from lo up to hi, with which a rank must agree in a collective that
+// is not large.
 func (d *Call) Concerns(me, n int) (lo, hi int) {
 	switch d.Kind {
 	case Bcast, Scatter:

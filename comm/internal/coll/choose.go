@@ -15,14 +15,17 @@ import (
 type algorithm struct {
 	Name  string
 	steps func(s *Schedule, d *Call) step
-	// Better reports whether it is to be taken, by what all ranks know alike: the size of a part in bytes, and the number of ranks. The
-	// last of a collective's algorithms is taken if no other is better; its better is nil.
+	// Better reports whether it is to be taken, by what all ranks know alike: the size of a part in
+	// bytes, and the number of ranks. The last of a collective's algorithms is taken if no other is
+	// better; its better is nil.
 	Better func(unit, n int) bool
 }
 
-// The sizes at which algorithms change are guesses, by what is copied and sent; bench imb with WEFT_COLLECTIVES compares them.
+// The sizes at which algorithms change are guesses, by what is copied and sent; bench imb with
+// WEFT_COLLECTIVES compares them.
 const (
-	SmallPart = 2 << 10   // parts up to here are moved together with others: fewer messages, more copies
+	// parts up to here are moved together with others: fewer messages, more copies
+	SmallPart = 2 << 10
 	LargeSum  = 32 << 10  // reductions from here on are worth two rounds of messages
 	LargeCast = 256 << 10 // broadcasts from here on are worth a ring
 )
@@ -71,7 +74,8 @@ func (d *Call) buffer(me int) mem.Buffer {
 	return d.Out
 }
 
-// Chosen is which algorithms are to be taken whatever the sizes are, by collective: the place in its list, plus 1.
+// Chosen is which algorithms are to be taken whatever the sizes are, by collective: the place in
+// its list, plus 1.
 type Chosen [Alltoall + 1]uint8
 
 // Algorithm returns that of a collective of n ranks with parts of so many bytes.

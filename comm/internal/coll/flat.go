@@ -70,7 +70,8 @@ func combine[P parts](d *Call, n int, all P) error {
 	return err
 }
 
-// scanFlat is what scanDoubling computes at a rank: in round k, what the rank 2^k below has is put before what this one has.
+// scanFlat is what scanDoubling computes at a rank: in round k, what the rank 2^k below has is put
+// before what this one has.
 func scanFlat[P parts](d *Call, me int, all P) error {
 	u := d.Unit
 	tmp := mem.NewBlock((me + 1) * u)

@@ -5,8 +5,8 @@ package coll
 
 import "weft/comm/internal/mem"
 
-// gatherTree: binomial tree. Rank v, counted from the root, collects the parts of the ranks v to v plus its lowest bit, and sends
-// them to v without it.
+// gatherTree: binomial tree. Rank v, counted from the root, collects the parts of the ranks v to v
+// plus its lowest bit, and sends them to v without it.
 func gatherTree(x *Schedule, call *Call) step {
 	send, recv, root := call.In, call.Out, call.Root
 	n, m := x.size, send.Len()
@@ -117,8 +117,8 @@ func scatterDirect(x *Schedule, call *Call) step {
 	}
 }
 
-// allgatherDoubling: in round k each rank gets the parts of as many ranks again as it has, from the rank 2^k above, where the last
-// round is what is left.
+// allgatherDoubling: in round k each rank gets the parts of as many ranks again as it has, from the
+// rank 2^k above, where the last round is what is left.
 func allgatherDoubling(x *Schedule, call *Call) step {
 	send, recv := call.In, call.Out
 	n, m := x.size, send.Len()
@@ -137,8 +137,8 @@ func allgatherDoubling(x *Schedule, call *Call) step {
 	}
 }
 
-// allgatherDirect: Every rank sends its part to every other, which in one process is one copy per part and
-// rank, the least possible.
+// allgatherDirect: Every rank sends its part to every other, which in one process is one copy per
+// part and rank, the least possible.
 func allgatherDirect(x *Schedule, call *Call) step {
 	send := call.In
 	return x.direct(call.Out, send.Len(), func(int) mem.Buffer { return send })

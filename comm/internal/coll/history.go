@@ -11,14 +11,15 @@ import (
 	"weft/internal/xatomic"
 )
 
-// HistoryLen is how many collectives a rank remembers, to say which one it was that ranks did not agree on. A guess: ranks
-// notice with the next collective that they have in common, mostly.
+// HistoryLen is how many collectives a rank remembers, to say which one it was that ranks did not
+// agree on. A guess: ranks notice with the next collective that they have in common, mostly.
 const HistoryLen = 16
 
-// History is what one rank knows of the collectives of a communicator: so much that it can be compared with another rank's.
-// ../../README.md, "Collectives that disagree", has the argument.
+// History is what one rank knows of the collectives of a communicator: so much that it can be
+// compared with another rank's. ../../README.md, "Collectives that disagree", has the argument.
 //
-// It is written with each collective, and other ranks' histories are beside it in memory: so it is of full cache lines, two by two.
+// It is written with each collective, and other ranks' histories are beside it in memory: so it is
+// of full cache lines, two by two.
 type History struct {
 	Mu xatomic.VisibleMutex // guards the numbering of the communicator's collectives
 
@@ -54,9 +55,9 @@ func (h *History) Record(d *Call, elem uint64) {
 	d.What = s.What | Collective(h.state>>48)<<HistoryShift
 }
 
-// Note adds what ranks make in another way: an agreement, or a collective that another package makes of
-// messages. Agree and Shrink count as one: which of them ranks are in, the agreement itself finds out. It
-// returns the number. The caller holds Mu.
+// Note adds what ranks make in another way: an agreement, or a collective that another package
+// makes of messages. Agree and Shrink count as one: which of them ranks are in, the agreement
+// itself finds out. It returns the number. The caller holds Mu.
 func (h *History) Note(k Kind) uint64 {
 	s := Signature{What: NewCollective(k, nil, -1)}
 	h.count++
@@ -68,8 +69,8 @@ func (h *History) Note(k Kind) uint64 {
 	return h.count
 }
 
-// Behind reports whether ranks have told of collectives that this one has not made yet. Whoever has added
-// one compares, when Mu is free.
+// Behind reports whether ranks have told of collectives that this one has not made yet. Whoever has
+// added one compares, when Mu is free.
 func (h *History) Behind() bool { return h.behind.Load() }
 
 // Count returns how many collectives there are. The caller holds Mu.
@@ -86,9 +87,9 @@ func (h *History) Told(from int) Question {
 	return q
 }
 
-// Compare returns the number of the first collective on which another rank and this one do not agree, and what
-// this one has there; 0 if there is none that both know of. What this rank has not begun yet is kept, to be
-// compared when it has.
+// Compare returns the number of the first collective on which another rank and this one do not
+// agree, and what this one has there; 0 if there is none that both know of. What this rank has not
+// begun yet is kept, to be compared when it has.
 func (h *History) Compare(q *Question) (number uint64, mine Signature) {
 	h.Mu.Lock()
 	defer h.Mu.Unlock()
@@ -121,8 +122,8 @@ func (h *History) Take() []Question {
 	return asked
 }
 
-// Missing returns the first collective of another rank, and its number, that a rank does not have which makes no
-// more of them. The question was kept.
+// Missing returns the first collective of another rank, and its number, that a rank does not have
+// which makes no more of them. The question was kept.
 func (h *History) Missing(q *Question) (number uint64, theirs Signature) {
 	h.Mu.Lock()
 	n := max(h.count+1, q.First())

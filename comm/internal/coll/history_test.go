@@ -9,7 +9,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// What another rank tells of collectives that this one has not made is kept until it is taken; of each rank the last one.
+// What another rank tells of collectives that this one has not made is kept until it is taken; of
+// each rank the last one.
 func TestQuestionsAreKept(t *testing.T) {
 	var h History
 	s := Signature{What: NewCollective(Barrier, nil, -1)}

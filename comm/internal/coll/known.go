@@ -9,15 +9,18 @@ import (
 	"weak"
 )
 
-// Known finds the communicators of a rank by their contexts, as long as anybody has them. 0 is that of all ranks.
+// Known finds the communicators of a rank by their contexts, as long as anybody has them. 0 is that
+// of all ranks.
 type Known[C any] struct {
 	mu    sync.Mutex
 	first *C                         // guarded by mu: of all ranks
 	all   map[uint64]weak.Pointer[C] // guarded by mu: the others
 	sweep int                        // guarded by mu: the size at which all is swept
-	early []early                    // guarded by mu: of communicators that this rank has not made yet, perhaps
-	late  [LateComms]*C              // guarded by mu: the last ones made, which are compared though nobody has them any more
-	made  int                        // guarded by mu: communicators made
+	// guarded by mu: of communicators that this rank has not made yet, perhaps
+	early []early
+	// guarded by mu: the last ones made, which are compared though nobody has them any more
+	late [LateComms]*C
+	made int // guarded by mu: communicators made
 }
 
 // LateComms bounds what the program has let go of and the run keeps (guess): a function makes a

@@ -16,10 +16,12 @@ type Operator struct {
 	name    string
 	id      uint8 // in the word of a collective; all user operators share one
 	commute bool
-	kernels kernelTable                            // by kind; nil: not for this kind. dst may be a or b
-	user    func(in, inout mem.Buffer) (err error) // user operator, of contiguous operands that are not empty
-	operand *mem.Element                           // what a user operator is for
-	err     error                                  // why a user operator cannot be used
+	// by kind; nil: not for this kind. dst may be a or b
+	kernels kernelTable
+	// user operator, of contiguous operands that are not empty
+	user    func(in, inout mem.Buffer) (err error)
+	operand *mem.Element // what a user operator is for
+	err     error        // why a user operator cannot be used
 }
 
 const userOp = 255
@@ -81,8 +83,8 @@ func (o *Operator) Check(b mem.Buffer) error {
 // IsUser reports whether the operator is a program's, which may panic or leave its goroutine.
 func (o *Operator) IsUser() bool { return o != nil && o.user != nil }
 
-// Apply sets inout to in combined with inout. Both are contiguous, of one type that the operator knows,
-// and equally long.
+// Apply sets inout to in combined with inout. Both are contiguous, of one type that the operator
+// knows, and equally long.
 func (o *Operator) Apply(in, inout mem.Buffer) error {
 	if in.Element() == nil {
 		return nil
@@ -110,7 +112,8 @@ func maxOf[T vec.Ordered](dst, a, b mem.Buffer) {
 	vec.Max(mem.Elements[T](dst), mem.Elements[T](a), mem.Elements[T](b))
 }
 
-// combine sets dst to a combined with b. All are contiguous, of one type and length; dst is not a or b, or the same memory.
+// combine sets dst to a combined with b. All are contiguous, of one type and length; dst is not a
+// or b, or the same memory.
 func (o *Operator) combine(dst, a, b mem.Buffer) error {
 	if dst.Element() != nil && o.user == nil {
 		o.kernels[dst.Kind()](dst, a, b)

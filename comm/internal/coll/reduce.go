@@ -9,9 +9,9 @@ import (
 	"weft/comm/internal/mem"
 )
 
-// Reductions. All ranks combine in an order that depends on the number of ranks (and the root) only, never on
-// time, so float results have the same bits in every run. Partial results always span consecutive
-// ranks where the operator does not commute.
+// Reductions. All ranks combine in an order that depends on the number of ranks (and the root)
+// only, never on time, so float results have the same bits in every run. Partial results always
+// span consecutive ranks where the operator does not commute.
 
 // partial is a partial result and the memory to receive another.
 type partial struct {
@@ -32,9 +32,9 @@ func (p *partial) above() error {
 // below combines acc with what was received in tmp from lower ranks.
 func (p *partial) below() error { return p.op.Apply(p.tmp, p.acc) }
 
-// reduceTree: Binomial tree: rank v receives from v plus each bit below its lowest, then sends to v without
-// its lowest. v counts from the root, or from rank 0 if the operator does not commute; rank 0 then sends the
-// result on to the root.
+// reduceTree: Binomial tree: rank v receives from v plus each bit below its lowest, then sends to v
+// without its lowest. v counts from the root, or from rank 0 if the operator does not commute; rank
+// 0 then sends the result on to the root.
 func reduceTree(x *Schedule, call *Call) step {
 	in, out, op, root := call.In, call.Out, call.Op, call.Root
 	n, top := x.size, root
@@ -95,8 +95,9 @@ func reduceTree(x *Schedule, call *Call) step {
 	}
 }
 
-// foldedRanks are ranks of which a power of two takes part: the first ones act in pairs, each of which has an idle one, which hands its part to the next
-// rank before and gets the result from it behind.
+// foldedRanks are ranks of which a power of two takes part: the first ones act in pairs, each of
+// which has an idle one, which hands its part to the next rank before and gets the result from it
+// behind.
 type foldedRanks struct {
 	pow, extra   int // how many take part; how many pairs there are
 	me           int // the caller's number, or its partner's, among those that take part
@@ -122,8 +123,8 @@ func (f *foldedRanks) rankOf(number int) int {
 	return number + f.extra
 }
 
-// rounds are those of a collective in which a power of two of the ranks take part: the ranks that are too many first give their
-// values to their upper neighbours, and get the result from them.
+// rounds are those of a collective in which a power of two of the ranks take part: the ranks that
+// are too many first give their values to their upper neighbours, and get the result from them.
 type rounds struct {
 	x *Schedule
 	partial
@@ -133,7 +134,8 @@ type rounds struct {
 	bit   int  // of this round: the partner's number is another one in it
 	begun bool // there was a round
 
-	// round combines what the last one has brought, and reports whether it has started transfers; if not, it was the last one.
+	// round combines what the last one has brought, and reports whether it has started transfers;
+	// if not, it was the last one.
 	round func() (bool, error)
 }
 
@@ -221,8 +223,8 @@ func allreduceDoubling(x *Schedule, call *Call) step {
 	return r.step
 }
 
-// scanDoubling: In round k each rank has the result of the 2^k ranks up to itself, sends it 2^k ahead and puts what
-// it gets before its own.
+// scanDoubling: In round k each rank has the result of the 2^k ranks up to itself, sends it 2^k
+// ahead and puts what it gets before its own.
 func scanDoubling(x *Schedule, call *Call) step {
 	in, out, op := call.In, call.Out, call.Op
 	acc := x.staged(out)
@@ -249,8 +251,9 @@ func scanDoubling(x *Schedule, call *Call) step {
 	}
 }
 
-// allreduceHalves: as allreduceDoubling, and with the same bits, but in each round a pair of ranks shares what it has: each gives
-// the other one half, and combines the other half. Then the halves come back, in the opposite order.
+// allreduceHalves: as allreduceDoubling, and with the same bits, but in each round a pair of ranks
+// shares what it has: each gives the other one half, and combines the other half. Then the halves
+// come back, in the opposite order.
 func allreduceHalves(x *Schedule, call *Call) step {
 	type split struct{ lo, hi, mid int }
 	var s struct {

@@ -12,15 +12,16 @@ import (
 // Collectives of messages are schedules, which have no goroutine. The algorithms are in files by
 // operation: each makes the steps of a schedule.
 
-// step starts the transfers of step 0, 1, 2, … of a schedule, which are concurrent. The next call comes
-// when all of these are complete, on the goroutine that completed the last; between steps the schedule
-// may use the memory. more is false at the end.
+// step starts the transfers of step 0, 1, 2, … of a schedule, which are concurrent. The next call
+// comes when all of these are complete, on the goroutine that completed the last; between steps the
+// schedule may use the memory. more is false at the end.
 type step = func(i int) (more bool, err error)
 
-// member is a rank that makes a collective. Messages from one rank to another match in the order of the steps.
+// member is a rank that makes a collective. Messages from one rank to another match in the order of
+// the steps.
 type member interface {
-	// Send and Recv start the transfer of a buffer in this step: to a rank, or of exactly the buffer's
-	// size from one. They call begins for what does not end at once.
+	// Send and Recv start the transfer of a buffer in this step: to a rank, or of exactly the
+	// buffer's size from one. They call begins for what does not end at once.
 	Send(dst int, b mem.Buffer)
 	Recv(src int, b mem.Buffer)
 	// Next comes before each step, when the last one is over. It returns why there is to be none.
@@ -38,8 +39,8 @@ type Schedule struct {
 	rank, size int
 	step       step
 
-	// pending counts the transfers of the step under way, and one for the call that starts them. Who brings
-	// it to zero owns the fields below and goes on.
+	// pending counts the transfers of the step under way, and one for the call that starts them.
+	// Who brings it to zero owns the fields below and goes on.
 	pending atomic.Int32
 	failed  atomic.Pointer[error] // the first error
 

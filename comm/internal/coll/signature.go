@@ -10,8 +10,8 @@ import (
 	"weft/comm/internal/mem"
 )
 
-// Collective says which collective a collective is. It is part of every message of one, and of every place where ranks meet,
-// so that two parts can be compared. Its bits are
+// Collective says which collective a collective is. It is part of every message of one, and of
+// every place where ranks meet, so that two parts can be compared. Its bits are
 //
 //	0–7    kind, or what the collective is for (Kind)
 //	8–15   operator
@@ -75,8 +75,8 @@ func (v Collective) String() string {
 	return v.Name()
 }
 
-// Fits reports whether two ranks may make the collectives v and w together, as far as these words say. Mostly they are equal,
-// which the caller may look at first.
+// Fits reports whether two ranks may make the collectives v and w together, as far as these words
+// say. Mostly they are equal, which the caller may look at first.
 func (v Collective) Fits(w Collective) bool {
 	switch {
 	case (v^w)<<(64-ElemShift) != 0:
@@ -102,7 +102,8 @@ func NewSignature(what Collective, elem uint64, unit int) Signature {
 	return Signature{what, elem, uint64(unit)}
 }
 
-// Digest returns a history with this collective at its end. Elements that are moved as plain memory are not in it.
+// Digest returns a history with this collective at its end. Elements that are moved as plain memory
+// are not in it.
 func (s Signature) Digest(before uint64) uint64 {
 	x := uint64(s.What)&(1<<ElemShift-1) ^ s.Unit*0x9e3779b97f4a7c15
 	if s.What.Reduces() {

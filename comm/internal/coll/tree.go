@@ -72,7 +72,8 @@ func TreeOf(d *Call, n int) tree {
 	return t
 }
 
-// single returns the memory of a leaf that is one rank, nil if it is two. It does not exist if it has no rank.
+// single returns the memory of a leaf that is one rank, nil if it is two. It does not exist if it
+// has no rank.
 func (t *tree) single(v int) (mem []byte, exists bool) {
 	switch {
 	case v < t.fold:
@@ -83,7 +84,8 @@ func (t *tree) single(v int) (mem []byte, exists bool) {
 	return t.Leaf((v + t.fold + t.top) % t.n), true
 }
 
-// Eval leaves the combination of the leaves from lo up to hi, a power of two of them, in dst. Leaf lo exists.
+// Eval leaves the combination of the leaves from lo up to hi, a power of two of them, in dst. Leaf
+// lo exists.
 func (t *tree) Eval(e *Pad, dst []byte, lo, hi, depth int) error {
 	if hi-lo == 1 {
 		if mem, _ := t.single(lo); mem != nil {

@@ -2,10 +2,11 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Package count counts the messages of a run: the histogram of sizes, and what each rank of each
-// communicator has sent to and received from each other one. It knows nothing of communicators but their
-// number and their ranks. ../../README.md, "Counting", says what is counted.
+// communicator has sent to and received from each other one. It knows nothing of communicators but
+// their number and their ranks. ../../README.md, "Counting", says what is counted.
 //
-// A [Counter] may be used by any goroutine: goroutines of one rank share its cache lines, ranks do not.
+// A [Counter] may be used by any goroutine: goroutines of one rank share its cache lines, ranks do
+// not.
 package count
 
 import (
@@ -30,8 +31,8 @@ type Settings struct {
 	out       io.Writer // where the histogram goes
 }
 
-// New returns what the environment wants counted, and, by communicator and peer, if the program wants
-// that; nil: nothing. The histogram goes to out.
+// New returns what the environment wants counted, and, by communicator and peer, if the program
+// wants that; nil: nothing. The histogram goes to out.
 func New(peers bool, out io.Writer) (*Settings, error) {
 	h, err := histogram.FromEnvironment()
 	if err != nil {
@@ -45,7 +46,8 @@ func New(peers bool, out io.Writer) (*Settings, error) {
 	return s, nil
 }
 
-// Text is what ranks in different processes compare, so that all know at the end what all have counted. It is not for people.
+// Text is what ranks in different processes compare, so that all know at the end what all have
+// counted. It is not for people.
 func (s *Settings) Text() []byte {
 	if s == nil {
 		return nil
@@ -73,8 +75,8 @@ type Rank struct {
 	mu  sync.Mutex
 	all []*Counter // guarded by mu: those that count by peer, for the end
 
-	// bins are the histogram's, and one more for messages that it leaves out. They are this rank's own memory, so ranks do not
-	// write to each other's cache lines; goroutines of one rank may.
+	// bins are the histogram's, and one more for messages that it leaves out. They are this rank's
+	// own memory, so ranks do not write to each other's cache lines; goroutines of one rank may.
 	bins []atomic.Uint64
 }
 
@@ -106,7 +108,8 @@ type Counter struct {
 	of    *Rank
 	group Group
 	kinds []string // by peer: the connection
-	// bin is, by peer, whether the histogram counts it; nil if there is no histogram, or the communicator is not in it.
+	// bin is, by peer, whether the histogram counts it; nil if there is no histogram, or the
+	// communicator is not in it.
 	bin            []bool
 	sent, received []tally // by peer; nil if not wanted
 }
@@ -243,7 +246,8 @@ type groupStats struct {
 	Stats []stats `json:"stats"` // of each rank
 }
 
-// Publish prints and writes what all ranks have counted. reports are by rank; nil for ranks that were lost.
+// Publish prints and writes what all ranks have counted. reports are by rank; nil for ranks that
+// were lost.
 func (s *Settings) Publish(reports []*Report) error {
 	all := run{Version: 1, Ranks: len(reports), Connections: s.histogram.Types}
 	var bins []uint64
@@ -284,7 +288,8 @@ func (s *Settings) Publish(reports []*Report) error {
 	return err
 }
 
-// add puts a rank's counters to those of the same communicator. All colours of a split have one number, so the group counts too.
+// add puts a rank's counters to those of the same communicator. All colours of a split have one
+// number, so the group counts too.
 func (all *run) add(c *GroupReport) {
 	i := slices.IndexFunc(all.Communicators, func(g groupStats) bool { return g.ID == c.ID && slices.Equal(g.Ranks, c.Ranks) })
 	if i < 0 {

@@ -14,7 +14,8 @@ const (
 	Wild = -1
 )
 
-// Key names a queue: a context and given or wild values. Sources and tags of messages are never negative.
+// Key names a queue: a context and given or wild values. Sources and tags of messages are never
+// negative.
 type Key struct {
 	Ctx uint64
 	Src int32
@@ -32,7 +33,8 @@ func (k Key) class() int {
 	return c
 }
 
-// In returns the key of the queue in which a message with this key is filed for a class of receives.
+// In returns the key of the queue in which a message with this key is filed for a class of
+// receives.
 func (k Key) In(class int) Key {
 	if class&anySourceBit != 0 {
 		k.Src = Wild
@@ -93,7 +95,8 @@ func (q *queue) empty() bool { return q.posted.head == nil && q.probes.head == n
 
 type Matcher struct {
 	// A message for the only receive, and a receive of the only message, need no more than these.
-	solo    *Posted  // an exact receive that is in no queue, since it came when nothing else was here; or nil
+	// an exact receive that is in no queue, since it came when nothing else was here; or nil
+	solo    *Posted
 	soloKey Key      // its key
 	lone    *Arrival // a message that is in no queue, likewise; or nil
 	exact   int32    // posted receives without wildcards
@@ -175,8 +178,8 @@ func (m *Matcher) demand(k Key) *queue {
 	return q
 }
 
-// resize drops empty queues and makes the table as large as what is left needs. It runs once per as many
-// new queues as it looks at, so its cost per message is constant.
+// resize drops empty queues and makes the table as large as what is left needs. It runs once per as
+// many new queues as it looks at, so its cost per message is constant.
 func (m *Matcher) resize() {
 	old := m.buckets
 	live := 0
@@ -211,8 +214,8 @@ func (m *Matcher) resize() {
 	}
 }
 
-// Take finds the receive for a message that arrives, the oldest that wants it, and removes it. It returns nil if there is
-// none.
+// Take finds the receive for a message that arrives, the oldest that wants it, and removes it. It
+// returns nil if there is none.
 func (m *Matcher) Take(k Key) *Posted {
 	if p := m.solo; p != nil { // there is no other
 		if m.soloKey != k {
@@ -245,7 +248,8 @@ func (m *Matcher) Take(k Key) *Posted {
 	return p
 }
 
-// takeAny is take where there are receives with wildcards. q is the queue of the exact key, if it is there.
+// takeAny is take where there are receives with wildcards. q is the queue of the exact key, if it
+// is there.
 func (m *Matcher) takeAny(k Key, q *queue) *Posted {
 	var best *Posted
 	if q != nil {
@@ -265,8 +269,8 @@ func (m *Matcher) takeAny(k Key, q *queue) *Posted {
 	return best
 }
 
-// Add files a message that take has found no receive for, and returns the waiting probes that it satisfies,
-// removed, as a list.
+// Add files a message that take has found no receive for, and returns the waiting probes that it
+// satisfies, removed, as a list.
 func (m *Matcher) Add(a *Arrival) *Posted {
 	m.Seq++
 	a.seq = m.Seq
@@ -385,7 +389,8 @@ func (m *Matcher) Remove(a *Arrival) {
 	}
 }
 
-// Post returns the oldest unexpected message for a receive or probe, which stays, or else files the receive or probe.
+// Post returns the oldest unexpected message for a receive or probe, which stays, or else files the
+// receive or probe.
 func (m *Matcher) Post(p *Posted) *Arrival {
 	class := p.Key.class()
 	if class == 0 && !p.IsScan && m.Idle() {
@@ -466,8 +471,8 @@ func (m *Matcher) Drain() (ps []*Posted, as []*Arrival) {
 	return m.Extract(func(*Posted) bool { return true }, func(*Arrival) bool { return true })
 }
 
-// Each calls posted with each receive in the engine, and arrival with each message, oldest first. The
-// functions must not change the engine.
+// Each calls posted with each receive in the engine, and arrival with each message, oldest first.
+// The functions must not change the engine.
 func (m *Matcher) Each(posted func(*Posted), arrival func(*Arrival)) {
 	m.Extract(func(p *Posted) bool {
 		posted(p)
@@ -478,7 +483,8 @@ func (m *Matcher) Each(posted func(*Posted), arrival func(*Arrival)) {
 	})
 }
 
-// Extract removes some of what is in the engine and returns it. Each is asked for once, oldest first.
+// Extract removes some of what is in the engine and returns it. Each is asked for once, oldest
+// first.
 func (m *Matcher) Extract(wantPosted func(*Posted) bool, wantArrival func(*Arrival) bool) (ps []*Posted, as []*Arrival) {
 	m.queueUp()
 	as = slices.DeleteFunc(m.arrivals(), func(a *Arrival) bool { return !wantArrival(a) })

@@ -20,7 +20,8 @@ import (
 
 var rewrite = flag.Bool("rewrite", false, "rewrite the golden scripts in testdata")
 
-// TestMatchScripts drives the engine step by step. A script is a list of steps, ----, and what each step answers:
+// TestMatchScripts drives the engine step by step. A script is a list of steps, ----, and what each
+// step answers:
 //
 //	recv NAME CTX SRC TAG     post a receive; * is a wildcard
 //	probe NAME CTX SRC TAG    post a waiting probe
@@ -130,8 +131,8 @@ func wants(r, m Key) bool {
 	return r.Ctx == m.Ctx && (r.Src == Wild || r.Src == m.Src) && (r.Tag == Wild || r.Tag == m.Tag)
 }
 
-// TestMatchOracle compares the engine with two lists over random steps. Half of the runs are shallow: there is
-// little in the engine at a time, so that receives and messages are alone in it.
+// TestMatchOracle compares the engine with two lists over random steps. Half of the runs are
+// shallow: there is little in the engine at a time, so that receives and messages are alone in it.
 func TestMatchOracle(t *testing.T) {
 	var soloTaken, soloFiled, soloWithdrawn, loneTaken, loneFiled, lonePeeked int
 	for seed := range uint64(30) {
@@ -253,8 +254,8 @@ func TestMatchOracle(t *testing.T) {
 		loneTaken, loneFiled, lonePeeked)
 }
 
-// TestMatchAllOrders compares the engine with lists over all programs of four steps, and longer ones by lot: receives,
-// waiting probes and looks of every class, messages, and receives withdrawn.
+// TestMatchAllOrders compares the engine with lists over all programs of four steps, and longer
+// ones by lot: receives, waiting probes and looks of every class, messages, and receives withdrawn.
 func TestMatchAllOrders(t *testing.T) {
 	const length = 4
 	var keys [Classes]Key
@@ -278,8 +279,9 @@ func TestMatchAllOrders(t *testing.T) {
 	}
 }
 
-// runPlan runs a program, and says what is not as in the model. Steps are, in this order, to receive and to probe by one of
-// the keys, a message of one of three, to withdraw the oldest or the newest receive or probe, and to look by all keys.
+// runPlan runs a program, and says what is not as in the model. Steps are, in this order, to
+// receive and to probe by one of the keys, a message of one of three, to withdraw the oldest or the
+// newest receive or probe, and to look by all keys.
 func runPlan(keys [Classes]Key, plan []int) string {
 	var m Matcher
 	var ps []*Posted  // oldest first

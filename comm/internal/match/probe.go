@@ -8,12 +8,13 @@ import (
 	"sync/atomic"
 )
 
-// Probe is what the last Iprobe of a rank has seen. A loop of Iprobe looks here before it takes
-// the rank's lock, which senders need: comm/README.md, "Progress without waiting". It has cache lines of
-// its own: such a loop must not read lines that senders write for each message.
+// Probe is what the last Iprobe of a rank has seen. A loop of Iprobe looks here before it takes the
+// rank's lock, which senders need: comm/README.md, "Progress without waiting". It has cache lines
+// of its own: such a loop must not read lines that senders write for each message.
 type Probe struct {
-	_    [cacheLine]byte
-	word atomic.Uint64 // Vain of a key, found or zero; what is not zero is written under the rank's lock
+	_ [cacheLine]byte
+	// Vain of a key, found or zero; what is not zero is written under the rank's lock
+	word atomic.Uint64
 	_    [cacheLine]byte
 }
 
@@ -34,10 +35,12 @@ func Vain(ctx uint64, src, tag int) uint64 {
 	return 1<<63 | ((maker<<comms|n)<<sources|s)<<tags | t
 }
 
-// In reports whether the last Iprobe had this key and found nothing, and nothing has been filed since.
+// In reports whether the last Iprobe had this key and found nothing, and nothing has been filed
+// since.
 func (l *Probe) In(key uint64) bool { return key != 0 && l.word.Load() == key }
 
-// Nothing says that nothing is here for the key, Found that a message is. The caller holds the rank's lock.
+// Nothing says that nothing is here for the key, Found that a message is. The caller holds the
+// rank's lock.
 func (l *Probe) Nothing(key uint64) { l.word.Store(key) }
 func (l *Probe) Found()             { l.word.Store(found) }
 

@@ -9,8 +9,8 @@ import (
 	"weft/comm/internal/coll"
 )
 
-// agreed checks that the ranks are in the same collective, as far as this one depends on them, and notes how far they are. The
-// place is active or claimed.
+// agreed checks that the ranks are in the same collective, as far as this one depends on them, and
+// notes how far they are. The place is active or claimed.
 func (s *Seat) agreed(p *place, d *coll.Call, seq uint64) error {
 	lo, hi := 0, s.st.size
 	if !d.Large {
@@ -27,13 +27,15 @@ func (s *Seat) agreed(p *place, d *coll.Call, seq uint64) error {
 		least = min(least, q.floor)
 	}
 	if hi-lo == s.st.size && s.known.Load() < least {
-		s.known.Store(least) // another goroutine may store less at the same time, which is true as well
+		// another goroutine may store less at the same time, which is true as well
+		s.known.Store(least)
 	}
 	return nil
 }
 
-// sighted compares a place that has just been published with those that are there already, and reports whether all are. If one of them is in another
-// collective, all ranks hear of it. Of any two places the later one sees the other, so one look is enough.
+// sighted compares a place that has just been published with those that are there already, and
+// reports whether all are. If one of them is in another collective, all ranks hear of it. Of any
+// two places the later one sees the other, so one look is enough.
 func (s *Seat) sighted(p *place, seq uint64) (all bool) {
 	n := 0
 	for r := range s.st.parts {
@@ -53,8 +55,8 @@ func unlike(p, q *place) bool {
 	return !p.same(q) && ((p.what^q.what)&coll.HistoryBits != 0 || !p.signature().Agrees(q.signature()))
 }
 
-// differs reports whether a place that waits is of another collective than some other one that is there. It reads what stays
-// as it is; the place may be ended meanwhile.
+// differs reports whether a place that waits is of another collective than some other one that is
+// there. It reads what stays as it is; the place may be ended meanwhile.
 func (st *Stage) differs(p *place, seq uint64) bool {
 	for r := range st.parts {
 		if q := st.place(r, seq); q != nil && q.state.Load()>>phaseBits == seq && unlike(p, q) {
@@ -64,7 +66,8 @@ func (st *Stage) differs(p *place, seq uint64) bool {
 	return false
 }
 
-// doubt returns why two places are not of one collective; nil if they are. The first is active, and the caller's, or claimed.
+// doubt returns why two places are not of one collective; nil if they are. The first is active, and
+// the caller's, or claimed.
 func (s *Seat) doubt(p, q *place, r int) error {
 	if !unlike(p, q) {
 		return nil
@@ -72,7 +75,8 @@ func (s *Seat) doubt(p, q *place, r int) error {
 	return s.host.Explain(r, fmt.Errorf("%w: rank %d is in %v where this rank is in %v", coll.ErrMismatch, r, q.signature(), p.signature()))
 }
 
-// ready reports whether a rank can go on with a collective. It looks at states only, so anybody may ask at any time.
+// ready reports whether a rank can go on with a collective. It looks at states only, so anybody may
+// ask at any time.
 func (st *Stage) ready(d *coll.Call, me int, seq uint64) bool {
 	if st.pieced(d) {
 		return st.here(seq, 0) == st.size && (st.complete(d, seq) || !st.exhausted(d, seq))

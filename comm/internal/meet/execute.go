@@ -9,8 +9,8 @@ import (
 	"weft/comm/internal/coll"
 )
 
-// executor does pieces of a large collective: copies and combinations from memory to memory. How the memory of another rank
-// is reached is memory's affair.
+// executor does pieces of a large collective: copies and combinations from memory to memory. How
+// the memory of another rank is reached is memory's affair.
 type executor struct {
 	st   *Stage
 	seq  uint64
@@ -72,8 +72,8 @@ func move(dst, src []byte) {
 	}
 }
 
-// swap does what two ranks send each other in an alltoall, which may be the same memory as what they receive. Pairs are counted
-// (0,0), (0,1), (1,1), (0,2), …
+// swap does what two ranks send each other in an alltoall, which may be the same memory as what
+// they receive. Pairs are counted (0,0), (0,1), (1,1), (0,2), …
 func (e *executor) swap(pair, lo, hi int) {
 	i, j := 0, 0
 	for pair > j {

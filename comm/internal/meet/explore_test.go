@@ -15,15 +15,20 @@ import (
 	"weft/internal/xatomic"
 )
 
-// program is what the ranks of a small job do, of which every order is run. Each letter is a collective of all: b is a sum in
-// a call that waits, r one by a request, o a broadcast from rank 0 in a call, O one by a request, l a large sum in a call, L one by a request. Requests are waited for at the end.
-// Ranks may make the same collective in different ways.
+// program is what the ranks of a small job do, of which every order is run. Each letter is a
+// collective of all: b is a sum in a call that waits, r one by a request, o a broadcast from rank 0
+// in a call, O one by a request, l a large sum in a call, L one by a request. Requests are waited
+// for at the end. Ranks may make the same collective in different ways.
 type program struct {
 	name   string
 	mapped bool
-	some   int // if not zero: so many orders by chance only, unless all are asked for by -explore.big; with -short, none
-	ranks  []string
-	crowd  bool // rank 1 has a second goroutine, which does what the first one does: which of them gets which number is not known
+	// if not zero: so many orders by chance only, unless all are asked for by -explore.big; with
+	// -short, none
+	some  int
+	ranks []string
+	// rank 1 has a second goroutine, which does what the first one does: which of them gets which
+	// number is not known
+	crowd bool
 }
 
 // large is two windows, or pieces, of elements.
@@ -50,7 +55,8 @@ func (p program) setup(r *explore.Run) {
 			}
 		}
 	}
-	made := make([]map[int]bool, len(p.ranks)) // by rank and collective: whether it was made here, not of messages
+	// by rank and collective: whether it was made here, not of messages
+	made := make([]map[int]bool, len(p.ranks))
 	left := make([]int, len(p.ranks))
 	for me, x := range l.ranks {
 		r.Name(fmt.Sprint(me), x.Seat)
@@ -85,7 +91,8 @@ func (p program) setup(r *explore.Run) {
 	})
 }
 
-// inbox is where nudges come to a process, of which several are as good as one: who has taken one looks behind that.
+// inbox is where nudges come to a process, of which several are as good as one: who has taken one
+// looks behind that.
 type inbox struct {
 	some xatomic.Bool
 	ch   xatomic.Chan[struct{}]
@@ -186,8 +193,8 @@ var programs = []program{
 	{name: "two goroutines of a rank", ranks: []string{"bb", "b"}, crowd: true, some: 20_000},
 }
 
-// TestExplore: all ranks come to the right sums, whatever the order, nobody sleeps for ever, and a large
-// collective in mapped memory is made of messages by all ranks or by none.
+// TestExplore: all ranks come to the right sums, whatever the order, nobody sleeps for ever, and a
+// large collective in mapped memory is made of messages by all ranks or by none.
 func TestExplore(t *testing.T) {
 	for _, mapped := range []bool{false, true} {
 		for _, p := range programs {

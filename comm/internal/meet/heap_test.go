@@ -16,8 +16,9 @@ import (
 	"weft/comm/internal/mem"
 )
 
-// Which collectives are made where ranks meet, and how: in the places if the fullest has room for it and there are not too many
-// ranks, in memory if it has not; of processes, only reductions for all are made in memory.
+// Which collectives are made where ranks meet, and how: in the places if the fullest has room for
+// it and there are not too many ranks, in memory if it has not; of processes, only reductions for
+// all are made in memory.
 func TestTakes(t *testing.T) {
 	for _, x := range []struct {
 		k       coll.Kind
@@ -174,7 +175,8 @@ func TestHelpersAreWoken(t *testing.T) {
 		w := &waiter{ch: make(signal, 1)}
 		st.entry(1, seq).waiter = w
 		other.state.Store(stateOf(seq, asleep))
-		require.Zero(t, st.slot(seq).take(seq, total)) // by another, which is not through: so nobody ends it
+		// by another, which is not through: so nobody ends it
+		require.Zero(t, st.slot(seq).take(seq, total))
 		st.entry(0, seq).fill(&coll.Call{Large: true, Total: total})
 		l.ranks[0].work(seq)
 		require.Equal(t, woken, len(w.ch) == 1, total)
@@ -225,7 +227,8 @@ func TestWatches(t *testing.T) {
 	require.EqualValues(t, 12, s.st.parted.Load())
 }
 
-// Ranks that wake each other at one processor try to part, more and more seldom, and never give it up.
+// Ranks that wake each other at one processor try to part, more and more seldom, and never give it
+// up.
 func TestParts(t *testing.T) {
 	s := newLab(2, false).ranks[0]
 	var tries []int

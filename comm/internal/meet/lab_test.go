@@ -83,7 +83,8 @@ func (r *rank) Memory(at int) ([]byte, error) {
 // memorySize has room for all parts and a window.
 var memorySize = windowStart + windowSize + windowResult
 
-// newLab returns the ranks of one process or, if they are mapped, of as many processes of one machine.
+// newLab returns the ranks of one process or, if they are mapped, of as many processes of one
+// machine.
 func newLab(n int, mapped bool) *lab {
 	l := new(lab)
 	st := newStage(n, false)

@@ -10,8 +10,8 @@ import (
 	"weak"
 )
 
-// Look ends what waits here and can go on, or has a reason to give up: something has gone wrong, or a rank of
-// another process has news.
+// Look ends what waits here and can go on, or has a reason to give up: something has gone wrong, or
+// a rank of another process has news.
 func (st *Stage) Look() {
 	for r := range st.seats {
 		if s := st.seats[r].Load(); s != nil {
@@ -65,8 +65,8 @@ type Stages struct {
 	all   []weak.Pointer[Stage] // guarded by mu: those of communicators that were collected are nil
 }
 
-// key names a communicator in a run: its context, and its first rank in the run, because all colours of a split share a
-// context.
+// key names a communicator in a run: its context, and its first rank in the run, because all
+// colours of a split share a context.
 type key struct {
 	ctx   uint64
 	first int32
@@ -77,7 +77,8 @@ type freshStage struct {
 	asked int
 }
 
-// Heap returns the stage of a communicator that has all its ranks in this process. Each of them asks once.
+// Heap returns the stage of a communicator that has all its ranks in this process. Each of them
+// asks once.
 func (g *Stages) Heap(ctx uint64, first int32, size int) *Stage {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -104,7 +105,8 @@ func (g *Stages) Add(st *Stage) {
 	g.push(st)
 }
 
-// push remembers a stage. When the list is full it is swept first, so that it stays in proportion to what is alive. The caller holds mu.
+// push remembers a stage. When the list is full it is swept first, so that it stays in proportion
+// to what is alive. The caller holds mu.
 func (g *Stages) push(st *Stage) {
 	if len(g.all) == cap(g.all) {
 		g.all = slices.DeleteFunc(g.all, func(p weak.Pointer[Stage]) bool { return p.Value() == nil })

@@ -22,7 +22,8 @@ func partAt(mem []byte, index int) *part {
 	return shmem.View[part](mem, index*size)
 }
 
-// windowStart is where the window is in the memory of a rank: behind the parts, in pages of its own.
+// windowStart is where the window is in the memory of a rank: behind the parts, in pages of its
+// own.
 const windowStart = (Boards*int(unsafe.Sizeof(part{})) + 4095) &^ 4095
 
 // windowAt returns the window in the memory of a rank; an empty one if there is none.
@@ -46,7 +47,8 @@ const World = 0
 // NewIndices returns all but World.
 func NewIndices() *Indices { return &Indices{free: ^uint64(1 << World)} }
 
-// Offer returns some for a communicator about to be made, as a set. No other one is offered them until they are given back.
+// Offer returns some for a communicator about to be made, as a set. No other one is offered them
+// until they are given back.
 func (x *Indices) Offer() (offer uint64) {
 	x.mu.Lock()
 	defer x.mu.Unlock()

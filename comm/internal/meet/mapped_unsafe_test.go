@@ -19,7 +19,8 @@ import (
 	"weft/comm/internal/mem"
 )
 
-// Places do not share cache lines, and what others wait for is in a line of its own or with what is read together.
+// Places do not share cache lines, and what others wait for is in a line of its own or with what is
+// read together.
 func TestLayout(t *testing.T) {
 	require.Zero(t, unsafe.Sizeof(place{})%64, "%d", unsafe.Sizeof(place{}))
 	require.EqualValues(t, 40, unsafe.Offsetof(place{}.data), "8 bytes are in the first line, and aligned")
@@ -53,7 +54,8 @@ func TestMemory(t *testing.T) {
 	require.NotNil(t, NewMapped(2, 0, 1, m[:2*size], nil, nil, nil, nil))
 }
 
-// Indices are offered to one communicator at a time, so many, the lowest, until they are given back.
+// Indices are offered to one communicator at a time, so many, the lowest, until they are given
+// back.
 func TestIndices(t *testing.T) {
 	x := NewIndices()
 	require.EqualValues(t, 0b11110, x.Offer())
@@ -108,8 +110,8 @@ func connected(t *testing.T, n int) *lab {
 	return l
 }
 
-// A rank's window is lent to one call at a time, and to another communicator only when nobody reads it any
-// more; never again when nobody can know that; and it may not be there.
+// A rank's window is lent to one call at a time, and to another communicator only when nobody reads
+// it any more; never again when nobody can know that; and it may not be there.
 func TestWindowIsLent(t *testing.T) {
 	l := connected(t, 2)
 	s, q := l.ranks[0].Seat, l.ranks[1].mine
@@ -150,8 +152,8 @@ func TestWindowIsLent(t *testing.T) {
 	require.False(t, l.ranks[0].windows.lend(l.ranks[0].Seat), "there is none")
 }
 
-// What a rank puts into its window: the others' blocks, and its own only where it is not combined from
-// the buffer.
+// What a rank puts into its window: the others' blocks, and its own only where it is not combined
+// from the buffer.
 func TestWindowShows(t *testing.T) {
 	for me := range 3 {
 		l := connected(t, 3)
@@ -185,8 +187,8 @@ func TestWindowShows(t *testing.T) {
 	}
 }
 
-// Why another rank has given up: its operator's panic, if one has failed. What is read of it is bounded, whatever another
-// process has written.
+// Why another rank has given up: its operator's panic, if one has failed. What is read of it is
+// bounded, whatever another process has written.
 func TestFailures(t *testing.T) {
 	l := connected(t, 3)
 	s := l.ranks[1]
@@ -215,8 +217,8 @@ func TestFailures(t *testing.T) {
 	}
 }
 
-// A rank that makes a large collective of messages has all do so, whoever comes first, and needs nobody for that. Its place
-// is free for the next one.
+// A rank that makes a large collective of messages has all do so, whoever comes first, and needs
+// nobody for that. Its place is free for the next one.
 func TestLargeByMessages(t *testing.T) {
 	for _, first := range []bool{true, false} {
 		l := newLab(2, true)

@@ -15,8 +15,9 @@ func NewSeat(st *Stage, rank int, host Host, hist *coll.History, troubled *atomi
 	return &Seat{st: st, rank: rank, host: host, hist: hist, troubled: troubled}
 }
 
-// NewMapped returns the seat of a rank whose communicator's ranks are processes of one machine: they meet in part number
-// index of each one's memory, mine of which is the caller's. It returns nil if there is no such part.
+// NewMapped returns the seat of a rank whose communicator's ranks are processes of one machine:
+// they meet in part number index of each one's memory, mine of which is the caller's. It returns
+// nil if there is no such part.
 func NewMapped(size, rank, index int, mine []byte, host Host, hist *coll.History, troubled *atomic.Bool, w *Windows) *Seat {
 	if partAt(mine, index) == nil {
 		return nil
@@ -30,7 +31,8 @@ func NewMapped(size, rank, index int, mine []byte, host Host, hist *coll.History
 // Stage returns where it is.
 func (s *Seat) Stage() *Stage { return s.st }
 
-// Takes reports whether a collective of all ranks is made here, by what all know alike, and notes how.
+// Takes reports whether a collective of all ranks is made here, by what all know alike, and notes
+// how.
 func (s *Seat) Takes(d *coll.Call) bool {
 	d.Large = d.InPlaces(s.st.size) > DataMax
 	switch {
@@ -54,7 +56,8 @@ const (
 
 // Meet makes a collective that Takes has said yes to, and waits for it.
 func (s *Seat) Meet(d *coll.Call) (Outcome, error) {
-	if err := s.barred(); err != nil { // a rank that gives up shows nothing: the others would go on, as if nothing were wrong
+	if err := s.barred(); err != nil {
+		// a rank that gives up shows nothing: the others would go on, as if nothing were wrong
 		return Met, s.host.Fail(d.What, err)
 	}
 	if !s.hold() {
@@ -104,8 +107,9 @@ func (s *Seat) meetLarge(d *coll.Call) (Outcome, error) {
 	return Met, err
 }
 
-// Enter begins what Meet does, where all ranks are in this process; Run then goes on with it. It returns false if that is not to be:
-// Meet finds out why. Each call less on the stack of a caller that sleeps is a mispredicted return less.
+// Enter begins what Meet does, where all ranks are in this process; Run then goes on with it. It
+// returns false if that is not to be: Meet finds out why. Each call less on the stack of a caller
+// that sleeps is a mispredicted return less.
 func (s *Seat) Enter(d *coll.Call) (seq uint64, ok bool) {
 	if s.st.mapped || s.troubled.Load() {
 		return 0, false
@@ -137,7 +141,8 @@ func (s *Seat) Start(d *coll.Call, req Request) {
 	}
 }
 
-// Close returns when no goroutine uses mapped memory any more, and none will. The run has ended, so callers give up soon.
+// Close returns when no goroutine uses mapped memory any more, and none will. The run has ended, so
+// callers give up soon.
 func (s *Seat) Close() {
 	s.shut.Store(true)
 	for s.inside.Load() != 0 {

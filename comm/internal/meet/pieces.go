@@ -8,8 +8,9 @@ import (
 	"weft/comm/internal/mem"
 )
 
-// Large collectives are cut into pieces that are independent of each other. Each rank that is there takes pieces until there
-// are none left; the rank that finishes the last one ends the collective for all that do not watch.
+// Large collectives are cut into pieces that are independent of each other. Each rank that is there
+// takes pieces until there are none left; the rank that finishes the last one ends the collective
+// for all that do not watch.
 
 // stage finds the memory of a large collective: the buffers', or copies of strided ones.
 func (e *entry) stage() {
@@ -42,8 +43,8 @@ func (e *entry) unstage(err error) {
 	e.inMem, e.outMem, e.stageIn, e.stageOut = nil, nil, nil, nil
 }
 
-// Sizes of pieces in bytes: small enough to stay in the nearest caches with what is combined, and to end together; large
-// enough that to take one costs nothing. Guesses.
+// Sizes of pieces in bytes: small enough to stay in the nearest caches with what is combined, and
+// to end together; large enough that to take one costs nothing. Guesses.
 const (
 	pieceLeast = 4 << 10
 	pieceMost  = 32 << 10
@@ -145,7 +146,8 @@ func (st *Stage) close(seq uint64) bool {
 	}
 }
 
-// work does pieces until there are none left. The rank is active, so all memory is there until it ends.
+// work does pieces until there are none left. The rank is active, so all memory is there until it
+// ends.
 func (s *Seat) work(seq uint64) {
 	d, sl := &s.entries[seq%Width].Call, s.st.slot(seq)
 	if d.Total > 1 && s.st.procs > 1 && !s.st.exhausted(d, seq) {
@@ -168,7 +170,8 @@ func (s *Seat) work(seq uint64) {
 	}
 }
 
-// piece does one. If a user's operator panics, the piece counts as failed, so that the others come to their end.
+// piece does one. If a user's operator panics, the piece counts as failed, so that the others come
+// to their end.
 func (s *Seat) piece(e *executor, i int, sl *slot, seq uint64, total int) {
 	returned := false
 	defer func() {

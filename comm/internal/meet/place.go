@@ -10,8 +10,8 @@ import (
 	"weft/internal/xatomic"
 )
 
-// place is what one rank shows of one collective. Its rank fills it, publishes it by state, and may fill it
-// anew when all ranks have finished that collective.
+// place is what one rank shows of one collective. Its rank fills it, publishes it by state, and may
+// fill it anew when all ranks have finished that collective.
 type place struct {
 	state xatomic.Uint64 // number<<phaseBits | phase; written last
 	what  coll.Collective
@@ -25,10 +25,12 @@ type place struct {
 type phase uint64
 
 const (
-	active  phase = 1 + iota // it is at it, and ends it itself or lets it wait
-	passive                  // a request: the rank that completes what it waits for claims and ends it
-	asleep                   // a caller that sleeps: likewise; or it is made active and woken, to help
-	claimed                  // somebody else ends it
+	active phase = 1 + iota // it is at it, and ends it itself or lets it wait
+	// a request: the rank that completes what it waits for claims and ends it
+	passive
+	// a caller that sleeps: likewise; or it is made active and woken, to help
+	asleep
+	claimed // somebody else ends it
 )
 
 const phaseBits = 3
@@ -47,7 +49,8 @@ func (p *place) claim(seq uint64) bool {
 	return ok && p.state.CompareAndSwap(s, stateOf(seq, claimed)) //bug:claim
 }
 
-// same reports whether two places say the same. Those that do not may be of one collective nevertheless.
+// same reports whether two places say the same. Those that do not may be of one collective
+// nevertheless.
 func (p *place) same(q *place) bool { return q.what == p.what && q.unit == p.unit && q.elem == p.elem }
 
 func (p *place) signature() coll.Signature { return coll.NewSignature(p.what, p.elem, int(p.unit)) }
@@ -55,16 +58,18 @@ func (p *place) signature() coll.Signature { return coll.NewSignature(p.what, p.
 // part is what one rank shows: it writes, the others read.
 type part struct {
 	finished [Width]xatomic.Uint64 // by place: the last collective in it that the rank has finished
-	late     xatomic.Int32         // of rank 0's part: how many operations of all ranks wait for a place
-	waits    xatomic.Int32         // how many of this rank do
-	_        [56]byte
-	step     xatomic.Uint64 // of a large collective in mapped memory: its number, and what the rank has done of it
-	_        [56]byte
-	places   [Width]place
+	// of rank 0's part: how many operations of all ranks wait for a place
+	late  xatomic.Int32
+	waits xatomic.Int32 // how many of this rank do
+	_     [56]byte
+	// of a large collective in mapped memory: its number, and what the rank has done of it
+	step   xatomic.Uint64
+	_      [56]byte
+	places [Width]place
 }
 
-// slot is what the places of one collective share: the pieces of large ones. A word is seq<<pieceBits | count, and the
-// first rank that needs it for a new collective moves it there.
+// slot is what the places of one collective share: the pieces of large ones. A word is
+// seq<<pieceBits | count, and the first rank that needs it for a new collective moves it there.
 type slot struct {
 	next atomic.Uint64 // pieces that somebody has taken; allTaken if the collective is aborted
 	done atomic.Uint64 // pieces that are finished

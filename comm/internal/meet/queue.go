@@ -35,7 +35,8 @@ func (s *Seat) leave() {
 	}
 }
 
-// room reports whether the rank's place for a collective is free: whether all ranks have finished the one before in it.
+// room reports whether the rank's place for a collective is free: whether all ranks have finished
+// the one before in it.
 func (s *Seat) room(seq uint64) bool {
 	if seq <= Width {
 		return true
@@ -65,7 +66,8 @@ func (s *Seat) waited(n int) {
 	s.st.late.Add(-int32(n))
 }
 
-// open makes the rank's part, and finds those of other processes, if it has not. The caller holds hist.Mu.
+// open makes the rank's part, and finds those of other processes, if it has not. The caller holds
+// hist.Mu.
 func (s *Seat) open() error {
 	if s.entries != nil {
 		return nil
@@ -163,8 +165,8 @@ func (e *entry) empty() {
 	e.req, e.Op, e.filled = nil, nil, false
 }
 
-// release comes before an entry goes to another goroutine by what is shown, acquire when it has come. What is shown orders them by
-// itself, but the race detector knows nothing of mapped memory.
+// release comes before an entry goes to another goroutine by what is shown, acquire when it has
+// come. What is shown orders them by itself, but the race detector knows nothing of mapped memory.
 func (e *entry) release() {
 	if race.Detector {
 		e.order.Add(1)
@@ -184,7 +186,8 @@ func (s *Seat) recorded() {
 	}
 }
 
-// Note adds what ranks make in another way to the history, in its turn, and returns its number there.
+// Note adds what ranks make in another way to the history, in its turn, and returns its number
+// there.
 func (s *Seat) Note(k coll.Kind) uint64 {
 	s.hist.Mu.Lock()
 	defer s.recorded()
@@ -203,8 +206,9 @@ func (s *Seat) Next() uint64 {
 	return s.hist.Count() + uint64(len(s.queue)) + 1
 }
 
-// Turn adds a collective that is made of messages to the history, in its turn, and numbers it. It returns false if
-// others of this rank come first, which wait for a place; req waits then as well, if it is not nil.
+// Turn adds a collective that is made of messages to the history, in its turn, and numbers it. It
+// returns false if others of this rank come first, which wait for a place; req waits then as well,
+// if it is not nil.
 func (s *Seat) Turn(d *coll.Call, req Request) bool {
 	s.hist.Mu.Lock()
 	defer s.recorded()

@@ -8,8 +8,8 @@ import (
 	"weft/internal/xatomic"
 )
 
-// enter publishes the rank's part of its next collective and returns the number; 0 if there is no place, and the request, which
-// must then be one, waits for it.
+// enter publishes the rank's part of its next collective and returns the number; 0 if there is no
+// place, and the request, which must then be one, waits for it.
 func (s *Seat) enter(d *coll.Call, req Request) (seq uint64, err error) {
 	mu := &s.hist.Mu
 	mu.Lock()
@@ -50,7 +50,8 @@ func (s *Seat) proceed(d *coll.Call, seq uint64, req Request) {
 	req.Messages(d)
 }
 
-// drain finds places for what waits for one here. The first call that comes works for those that come meanwhile.
+// drain finds places for what waits for one here. The first call that comes works for those that
+// come meanwhile.
 func (st *Stage) drain() {
 	if st.drains.Add(1) > 1 {
 		return
@@ -65,8 +66,8 @@ func (st *Stage) drain() {
 	}
 }
 
-// told ends what others wait for, as far as it was this rank's part that they were waiting for, and reports whether it has woken a
-// caller. The rank is active. all: the parts of all ranks are there.
+// told ends what others wait for, as far as it was this rank's part that they were waiting for, and
+// reports whether it has woken a caller. The rank is active. all: the parts of all ranks are there.
 func (s *Seat) told(d *coll.Call, seq uint64, all bool) (woke bool) {
 	switch {
 	case s.st.pieced(d):
@@ -92,7 +93,8 @@ func (s *Seat) told(d *coll.Call, seq uint64, all bool) (woke bool) {
 	return woke
 }
 
-// tell ends what a rank waits for, if it does, or has its process do so. It reports whether it has woken a caller.
+// tell ends what a rank waits for, if it does, or has its process do so. It reports whether it has
+// woken a caller.
 func (s *Seat) tell(r int, seq uint64) (woke bool) {
 	q := s.st.place(r, seq)
 	if q == nil {
@@ -108,8 +110,9 @@ func (s *Seat) tell(r int, seq uint64) (woke bool) {
 	return false
 }
 
-// serve ends the collective of a rank that waits, if that has what it needs, and reports whether it has woken a caller. The caller of
-// serve is active in the same collective, so the place stays what it is.
+// serve ends the collective of a rank that waits, if that has what it needs, and reports whether it
+// has woken a caller. The caller of serve is active in the same collective, so the place stays what
+// it is.
 func (s *Seat) serve(q *place, seq uint64) (woke bool) {
 	e := &s.entries[seq%Width]
 	if _, ok := q.waits(seq); !ok || !s.st.ready(&e.Call, s.rank, seq) {
@@ -126,10 +129,12 @@ func (s *Seat) serve(q *place, seq uint64) (woke bool) {
 	return woke
 }
 
-// finishFor ends a claimed place with its result. If a user's operator panics, its rank is not to wait for ever.
+// finishFor ends a claimed place with its result. If a user's operator panics, its rank is not to
+// wait for ever.
 func (s *Seat) finishFor(q *place, seq uint64) {
 	e := &s.entries[seq%Width]
-	if s.st.mapped && s.st.differs(q, seq) { // to hear why takes progress, which may be made by this goroutine
+	if s.st.mapped && s.st.differs(q, seq) {
+		// to hear why takes progress, which may be made by this goroutine
 		s.inside.Add(1)
 		xatomic.Go(func() {
 			defer s.leave()
@@ -150,12 +155,13 @@ func (s *Seat) finishFor(q *place, seq uint64) {
 	err = s.result(&e.Call, seq)
 }
 
-// Run goes on with a collective that the rank has published, as its active caller, until it is over, or until it has to be ended
-// by somebody else. It returns whether it is over, and the error.
+// Run goes on with a collective that the rank has published, as its active caller, until it is
+// over, or until it has to be ended by somebody else. It returns whether it is over, and the error.
 func (s *Seat) Run(d *coll.Call, seq uint64, caller bool) (bool, error) {
 	st := s.st
 	p, pieced := &s.mine.places[seq%Width], st.pieced(d)
-	// The rank is active here and at the beginning of each turn: all places of this collective stay what they are.
+	// The rank is active here and at the beginning of each turn: all places of this collective stay
+	// what they are.
 	all := s.sighted(p, seq)
 	for first := true; ; first = false {
 		if (first || pieced) && s.told(d, seq, all) && caller && !pieced {
@@ -185,8 +191,8 @@ func (s *Seat) Run(d *coll.Call, seq uint64, caller bool) (bool, error) {
 	}
 }
 
-// rest lets the rank's part of a collective wait. It returns when the caller is active again, or else the collective is over; a
-// request returns at once.
+// rest lets the rank's part of a collective wait. It returns when the caller is active again, or
+// else the collective is over; a request returns at once.
 func (s *Seat) rest(p *place, d *coll.Call, seq uint64, caller bool) (again bool, err error) {
 	var w *waiter
 	ph := passive
@@ -227,8 +233,8 @@ func (s *Seat) goesOn(d *coll.Call, seq uint64) bool {
 	return s.st.ready(d, s.rank, seq)
 }
 
-// result computes what a place waits for, and writes it to its memory. The place is active or claimed, ready and agreed; a large one is
-// complete.
+// result computes what a place waits for, and writes it to its memory. The place is active or
+// claimed, ready and agreed; a large one is complete.
 func (s *Seat) result(d *coll.Call, seq uint64) error {
 	switch {
 	case !d.Large:
@@ -246,7 +252,8 @@ func (s *Seat) result(d *coll.Call, seq uint64) error {
 	return nil
 }
 
-// finish ends a collective at a rank. The caller has the right to: it has claimed the place, or it is the rank itself, active.
+// finish ends a collective at a rank. The caller has the right to: it has claimed the place, or it
+// is the rank itself, active.
 func (s *Seat) finish(d *coll.Call, seq uint64, err error, self bool) error {
 	e := &s.entries[seq%Width]
 	if s.st.pieced(d) {
@@ -270,7 +277,8 @@ func (s *Seat) finish(d *coll.Call, seq uint64, err error, self bool) error {
 	return err
 }
 
-// over says that the rank reads no other place any more in a collective. From here on its own may be filled anew.
+// over says that the rank reads no other place any more in a collective. From here on its own may
+// be filled anew.
 func (s *Seat) over(seq uint64) {
 	s.entries[seq%Width].release()
 	s.mine.finished[seq%Width].Store(seq)
@@ -328,7 +336,8 @@ func (s *Seat) drainOne() bool {
 	return true
 }
 
-// look ends what waits and can go on, or cannot because of a trouble of its rank. What others already work on is completed by them.
+// look ends what waits and can go on, or cannot because of a trouble of its rank. What others
+// already work on is completed by them.
 func (s *Seat) look() {
 	if !s.hold() {
 		return
@@ -361,7 +370,8 @@ func (s *Seat) examineAll() {
 	}
 }
 
-// examine ends what waits at a place if it can go on, or its rank has a trouble. It has to claim the place to know that.
+// examine ends what waits at a place if it can go on, or its rank has a trouble. It has to claim
+// the place to know that.
 func (s *Seat) examine(p *place, seq uint64) {
 	st := s.st
 	for {
@@ -393,7 +403,8 @@ func (s *Seat) examine(p *place, seq uint64) {
 			s.finishFor(p, seq)
 			return
 		}
-		// Give it back, and look again: a rank that could have ended it meanwhile has found it claimed.
+		// Give it back, and look again: a rank that could have ended it meanwhile has found it
+		// claimed.
 		p.state.Store(was)                   //bug:give-back
 		if err == nil && s.barred() != nil { //bug:give-back
 			continue

@@ -105,8 +105,8 @@ func TestFloor(t *testing.T) {
 	})
 }
 
-// A rank knows which collectives all ranks have finished, from what each shows with the next one; where it does not, it looks
-// what each has finished.
+// A rank knows which collectives all ranks have finished, from what each shows with the next one;
+// where it does not, it looks what each has finished.
 func TestRoom(t *testing.T) {
 	both(t, 3, func(t *testing.T, l *lab) {
 		const rounds = 2*Width + 3
@@ -134,8 +134,8 @@ func TestRoom(t *testing.T) {
 	})
 }
 
-// What has no place waits for one, in its order, and so does what is made of messages or in another way behind it. When
-// the other rank has come it goes on.
+// What has no place waits for one, in its order, and so does what is made of messages or in another
+// way behind it. When the other rank has come it goes on.
 func TestQueue(t *testing.T) {
 	both(t, 2, func(t *testing.T, l *lab) {
 		a, b := l.ranks[0], l.ranks[1]
@@ -177,7 +177,8 @@ func TestQueue(t *testing.T) {
 	})
 }
 
-// What bars a rank ends all that waits there, with a place and without; what comes later shows nothing.
+// What bars a rank ends all that waits there, with a place and without; what comes later shows
+// nothing.
 func TestBarred(t *testing.T) {
 	both(t, 2, func(t *testing.T, l *lab) {
 		a, b := l.ranks[0], l.ranks[1]
@@ -226,7 +227,8 @@ func TestBarred(t *testing.T) {
 	})
 }
 
-// Ranks that are in different collectives are told so, with what each is in: the later one asks the earlier one.
+// Ranks that are in different collectives are told so, with what each is in: the later one asks the
+// earlier one.
 func TestDiffers(t *testing.T) {
 	own, other := []int64{1, 2}, []float64{1, 2}
 	for what, x := range map[string]struct {

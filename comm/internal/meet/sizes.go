@@ -8,18 +8,19 @@ package meet
 import "sync"
 
 const (
-	// Width is how many collectives of one communicator may be under way at a rank; more wait for a place.
+	// Width is how many collectives of one communicator may be under way at a rank; more wait for a
+	// place.
 	Width = 16
 	// DataMax is how many bytes a place has room for.
 	DataMax = 216
-	// windowSize is how many bytes of all ranks are combined at a time: of 64 to 512 KiB the fastest for 1 MiB, by little. elemMax is the size of the largest
-	// elements.
+	// windowSize is how many bytes of all ranks are combined at a time: of 64 to 512 KiB the
+	// fastest for 1 MiB, by little. elemMax is the size of the largest elements.
 	windowSize = 256 << 10
 	elemMax    = 4 << 10
 )
 
-// watchFlat and watchLarge are how often a caller looks before it sleeps: about as long as it takes to be woken at another processor; while
-// others copy for us, a little less. Guesses.
+// watchFlat and watchLarge are how often a caller looks before it sleeps: about as long as it takes
+// to be woken at another processor; while others copy for us, a little less. Guesses.
 const (
 	watchFlat   = 10000
 	watchParted = 20000 // for one that has to be woken first

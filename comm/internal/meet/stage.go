@@ -13,7 +13,9 @@ import (
 )
 
 const (
-	FlatRanks = 32 // up to here each rank looks at the places of all others; a guess: 32 lines cost what five messages do
+	// up to here each rank looks at the places of all others; a guess: 32 lines cost what five
+	// messages do
+	FlatRanks = 32
 	Boards    = 64 // communicators that can meet in mapped memory; the others have messages
 )
 
@@ -25,9 +27,11 @@ type Host interface {
 	Fail(what coll.Collective, err error) error
 	// Compare compares the history with what ranks have told that are ahead of this one.
 	Compare()
-	// Explain returns what rank r says of a disagreement, which is err as far as this rank can see. It may wait.
+	// Explain returns what rank r says of a disagreement, which is err as far as this rank can see.
+	// It may wait.
 	Explain(r int, err error) error
-	// Panic is the text of what an operator has panicked with, for other ranks; Panicked makes the error of one of rank r.
+	// Panic is the text of what an operator has panicked with, for other ranks; Panicked makes the
+	// error of one of rank r.
 	Panic(err error) []byte
 	Panicked(r int, text []byte) error
 	// Nudge has rank r, of another process, Look.
@@ -38,7 +42,8 @@ type Host interface {
 	Number() uint64
 	// Memory returns that of a rank, in which it shows its parts.
 	Memory(r int) ([]byte, error)
-	// Lost returns what becomes of a collective if the memory of rank r cannot be had, for a reason. It may wait.
+	// Lost returns what becomes of a collective if the memory of rank r cannot be had, for a
+	// reason. It may wait.
 	Lost(r int, err error) error
 }
 
@@ -52,8 +57,9 @@ type Request interface {
 // Stage is where the ranks of a communicator meet, as one process has it.
 type Stage struct {
 	// Constant after construction.
-	size   int
-	procs  int  // processors that run Go code: where there are fewer than ranks, it does not pay to watch
+	size int
+	// processors that run Go code: where there are fewer than ranks, it does not pay to watch
+	procs  int
 	mapped bool // of one rank, whose seat is the only one; else all ranks are in this process
 
 	parts []xatomic.Pointer[part] // by rank; nil before it has been here, or is known here
@@ -72,7 +78,8 @@ type heap struct {
 }
 
 func newStage(size int, mapped bool) *Stage {
-	st := &Stage{size: size, procs: processors.Count(), mapped: mapped, parts: make([]xatomic.Pointer[part], size, (size+7)&^7), seats: make([]xatomic.Pointer[Seat], size, (size+7)&^7)} // full cache lines
+	// full cache lines
+	st := &Stage{size: size, procs: processors.Count(), mapped: mapped, parts: make([]xatomic.Pointer[part], size, (size+7)&^7), seats: make([]xatomic.Pointer[Seat], size, (size+7)&^7)}
 	st.late = &st.heap.late
 	return st
 }
@@ -97,7 +104,8 @@ func (st *Stage) at(rank int, seq uint64) bool {
 	return p != nil && p.state.Load()>>phaseBits == seq
 }
 
-// here returns the first rank, from a given one on, whose part of a collective is not there yet; the size if all are.
+// here returns the first rank, from a given one on, whose part of a collective is not there yet;
+// the size if all are.
 func (st *Stage) here(seq uint64, from int) int {
 	for ; from < st.size && st.at(from, seq); from++ {
 	}
@@ -136,15 +144,16 @@ type Seat struct {
 	_     [56]byte
 }
 
-// entry is what the process of a rank knows of its part of a collective, beside the place: what is needed to end it. A caller
-// that ends it itself needs none.
+// entry is what the process of a rank knows of its part of a collective, beside the place: what is
+// needed to end it. A caller that ends it itself needs none.
 type entry struct {
 	coll.Call
-	filled   bool
-	order    atomic.Uint32 // see release
-	req      Request       // nil: a caller
-	waiter   *waiter       // of a caller that sleeps; set before it is asleep
-	inMem    []byte        // of large ones on the heap: the memory, or a copy where buffers are strided
+	filled bool
+	order  atomic.Uint32 // see release
+	req    Request       // nil: a caller
+	waiter *waiter       // of a caller that sleeps; set before it is asleep
+	// of large ones on the heap: the memory, or a copy where buffers are strided
+	inMem    []byte
 	outMem   []byte
 	stageIn  *mem.Block
 	stageOut *mem.Block
@@ -172,10 +181,12 @@ type lateOne struct {
 // Windows are those of one rank, which one caller has at a time.
 type Windows struct {
 	mu     xatomic.VisibleMutex
-	lent   bool   // guarded by mu
-	broken bool   // guarded by mu: somebody has given up: others may read it for ever
-	last   *Seat  // guarded by mu: where it is used, or was used last, by whose ranks it may be read until they are over with
-	seq    uint64 // guarded by mu: this collective
+	lent   bool // guarded by mu
+	broken bool // guarded by mu: somebody has given up: others may read it for ever
+	// guarded by mu: where it is used, or was used last, by whose ranks it may be read until they
+	// are over with
+	last *Seat
+	seq  uint64 // guarded by mu: this collective
 
 	want   xatomic.Uint64 // so far all ranks are to come; written by the caller that has the window
 	barred error          // the reason for it to give up

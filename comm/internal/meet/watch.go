@@ -53,11 +53,14 @@ func (s *Seat) watch(d *coll.Call, seq uint64) bool {
 	return false
 }
 
-// part is called for a rank that has just woken a caller, and reports whether the rank looks all the same. That caller is not running yet, but next in line
-// at the rank's own processor: it goes on when the rank sleeps, at once, and to look would only keep it from that, until another processor comes to take
-// it, which takes longer. So two ranks can go on for ever at one processor, each waking the other. Now and then the rank steps back into the line of
-// all processors, for another one to take it, while the one that it has woken looks in the collective after this: from then on both look, and nobody is woken.
-// If none comes, or what the two have then does not last, that has cost what a look takes; so it is tried more and more seldom, until it lasts.
+// part is called for a rank that has just woken a caller, and reports whether the rank looks all
+// the same. That caller is not running yet, but next in line at the rank's own processor: it goes
+// on when the rank sleeps, at once, and to look would only keep it from that, until another
+// processor comes to take it, which takes longer. So two ranks can go on for ever at one processor,
+// each waking the other. Now and then the rank steps back into the line of all processors, for
+// another one to take it, while the one that it has woken looks in the collective after this: from
+// then on both look, and nobody is woken. If none comes, or what the two have then does not last,
+// that has cost what a look takes; so it is tried more and more seldom, until it lasts.
 func (s *Seat) part(seq uint64) bool {
 	s.woke.Store(false)
 	n := s.wakes.Add(1)

@@ -11,19 +11,22 @@ import (
 	"weft/comm/internal/coll"
 )
 
-// Large reductions in mapped memory: what is to be combined goes through a window, memory of each rank that all have
-// mapped. README.md has the protocol and its argument.
+// Large reductions in mapped memory: what is to be combined goes through a window, memory of each
+// rank that all have mapped. README.md has the protocol and its argument.
 
-// Of the word step: the number of a collective << stepBits, and what a rank has done of it. In each round it first shows what the others are to combine, and then
-// what it has combined.
+// Of the word step: the number of a collective << stepBits, and what a rank has done of it. In each
+// round it first shows what the others are to combine, and then what it has combined.
 const (
-	stepBits   = 32
-	stepLeft   = 1<<stepBits - 3 // it has given up because another rank's operator has failed: no round has this number
-	stepFailed = 1<<stepBits - 2 // its operator has failed, and its result is what that has panicked with
+	stepBits = 32
+	// it has given up because another rank's operator has failed: no round has this number
+	stepLeft = 1<<stepBits - 3
+	// its operator has failed, and its result is what that has panicked with
+	stepFailed = 1<<stepBits - 2
 	stepOver   = 1<<stepBits - 1 // it needs no other rank's stage any more
 )
 
-// windowPiece is how many bytes a rank combines at a time: small enough to stay in the nearest cache until it has been copied to where it belongs.
+// windowPiece is how many bytes a rank combines at a time: small enough to stay in the nearest
+// cache until it has been copied to where it belongs.
 const windowPiece = 16 << 10
 
 // windowRounds bounds the rounds of a collective; 16 TiB.
@@ -53,7 +56,8 @@ func (st *Stage) mixed(seq uint64) bool {
 	return false
 }
 
-// lend gives the caller the rank's window, if it is not in use: neither another goroutine of this rank, nor another rank that reads what was there before.
+// lend gives the caller the rank's window, if it is not in use: neither another goroutine of this
+// rank, nor another rank that reads what was there before.
 func (w *Windows) lend(s *Seat) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -92,7 +96,8 @@ func (w *Windows) returned() {
 	w.mu.Unlock()
 }
 
-// isOver reports whether no rank reads another one's window for a collective any more. They mostly end together, so it looks some times.
+// isOver reports whether no rank reads another one's window for a collective any more. They mostly
+// end together, so it looks some times.
 func (s *Seat) isOver(seq uint64) bool {
 	const looks = 1000
 	for r := range s.st.parts {
@@ -184,7 +189,8 @@ func (s *Seat) until(d *coll.Call, seq, step uint64) error {
 	}
 }
 
-// failure returns why another rank has given up, nil if none has. A rank that has left has seen one that failed, which is found then too.
+// failure returns why another rank has given up, nil if none has. A rank that has left has seen one
+// that failed, which is found then too.
 func (s *Seat) failure(seq uint64) error {
 	left := false
 	for range 2 {
@@ -205,7 +211,8 @@ func (s *Seat) failure(seq uint64) error {
 	return coll.ErrOperator
 }
 
-// maxPanic bounds the text of a panic, which is put where other processes read it, behind its length.
+// maxPanic bounds the text of a panic, which is put where other processes read it, behind its
+// length.
 const maxPanic = 16 << 10
 
 // combineLarge does a large reduction. All ranks are here, and agree.

@@ -8,7 +8,8 @@ import (
 	"sync"
 )
 
-// Block is pooled memory for unexpected messages and for the partial results of collectives, aligned for every kind.
+// Block is pooled memory for unexpected messages and for the partial results of collectives,
+// aligned for every kind.
 type Block struct {
 	B     []byte // capacity is the size of the class
 	class int    // -1: too large to be pooled

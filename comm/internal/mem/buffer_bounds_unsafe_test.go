@@ -233,7 +233,8 @@ func TestTakes(t *testing.T) {
 		{Of(make([]int64, 2)), Int64, 8, 16, 0, true},
 		{Of(make([]int64, 2)), Int64, 8, 16, 1, true},
 		{Of(make([]int64, 2)), Int64, 8, 8, 0, true},
-		{Of(make([]int64, 2)), Int64, 8, 8, 1, false}, // of a collective, which has to be of this size
+		// of a collective, which has to be of this size
+		{Of(make([]int64, 2)), Int64, 8, 8, 1, false},
 		{Of(make([]int64, 2)), Int64, 8, 24, 0, false},
 		{Of(make([]int64, 2)), Int64, 8, 0, 0, false},
 		{Of(make([]int64, 1)), Int64, 8, 8, 0, true},

@@ -2,7 +2,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Package mem describes the memory of messages: where it is, what its elements are and how they are
-// laid out. It is what package comm shows as Buffer, and the one place that knows of counts and strides.
+// laid out. It is what package comm shows as Buffer, and the one place that knows of counts and
+// strides.
 package mem
 
 import (
@@ -40,8 +41,8 @@ func Of[T any](s []T) Buffer {
 	return At(unsafe.Pointer(unsafe.SliceData(s)), ElementOf[T](), len(s))
 }
 
-// At describes n elements at an address. The compiler must inline Of, here and in package comm: their
-// cost is just what it allows, so At must not cost more.
+// At describes n elements at an address. The compiler must inline Of, here and in package comm:
+// their cost is just what it allows, so At must not cost more.
 func At(p unsafe.Pointer, t *Element, n int) Buffer { return Buffer{ptr: p, typ: t, blocklen: n} }
 
 // Vector describes count blocks of blocklen elements of s, whose starts are stride elements apart.
@@ -112,7 +113,8 @@ func (b Buffer) Kind() Kind {
 // Element returns what the elements are; nil for the empty buffer.
 func (b *Buffer) Element() *Element { return b.typ }
 
-// Payload returns what the elements are, and how many. (It is Element and Len, which copies the Buffer.)
+// Payload returns what the elements are, and how many. (It is Element and Len, which copies the
+// Buffer.)
 func (b *Buffer) Payload() (t *Element, n int) { return b.typ, (b.pieces.more() + 1) * b.blocklen }
 
 // Plain reports whether the buffer is not empty and can be used.
@@ -149,8 +151,8 @@ func (b Buffer) block(i int) []byte {
 	return unsafe.Slice((*byte)(unsafe.Add(b.ptr, i*b.pieces.stride()*b.typ.Size)), n)
 }
 
-// Slice returns the buffer of elements lo up to hi of a contiguous buffer. It panics on a strided buffer
-// and on bounds outside it, as slicing does.
+// Slice returns the buffer of elements lo up to hi of a contiguous buffer. It panics on a strided
+// buffer and on bounds outside it, as slicing does.
 func (b Buffer) Slice(lo, hi int) Buffer {
 	if b.Strided() || lo < 0 || hi < lo || hi > b.Len() {
 		panic(fmt.Sprintf("comm: Slice(%d, %d) of a buffer of %d elements in %d blocks", lo, hi, b.Len(), b.pieces.more()+1))
@@ -164,10 +166,12 @@ func (b Buffer) Slice(lo, hi int) Buffer {
 // CopyToBytes copies payload, from its byte off on, to dst, and returns the number of bytes copied.
 func (b Buffer) CopyToBytes(dst []byte, off int) int { return b.walk(dst, off, false) }
 
-// CopyFromBytes copies src into the payload, from its byte off on, and returns the number of bytes copied.
+// CopyFromBytes copies src into the payload, from its byte off on, and returns the number of bytes
+// copied.
 func (b Buffer) CopyFromBytes(src []byte, off int) int { return b.walk(src, off, true) }
 
-// Show is CopyToBytes of all, to memory with room for it; of a single word, which is frequent, without a call.
+// Show is CopyToBytes of all, to memory with room for it; of a single word, which is frequent,
+// without a call.
 func (b *Buffer) Show(dst []byte) {
 	if len(dst) == 8 && b.pieces == 0 {
 		*(*[8]byte)(dst) = *(*[8]byte)(b.block(0))
@@ -212,7 +216,8 @@ func (b *Buffer) walk(p []byte, off int, in bool) int {
 	return n
 }
 
-// words is walk for blocks of eight bytes (a column of float64), where a call of copy per block would be most of the time.
+// words is walk for blocks of eight bytes (a column of float64), where a call of copy per block
+// would be most of the time.
 func (b Buffer) words(p []byte, in bool) {
 	step := b.pieces.stride() * b.typ.Size
 	m := b.ptr
@@ -247,8 +252,9 @@ func Copy(dst, src Buffer) int {
 	return n
 }
 
-// Take copies data of an element type into the buffer and returns true, if all is as it mostly is: the
-// buffer contiguous, of that type and not too small; and no larger, if exact. Otherwise it does nothing.
+// Take copies data of an element type into the buffer and returns true, if all is as it mostly is:
+// the buffer contiguous, of that type and not too small; and no larger, if exact. Otherwise it does
+// nothing.
 func (b *Buffer) Take(k Kind, size int, exact bool, data []byte) bool {
 	t := b.typ
 	if t == nil || b.pieces != 0 || t.Kind != k || t.Size != size || len(data) == 0 {
@@ -281,11 +287,13 @@ func (b Buffer) Over(p []byte) Buffer {
 	return At(unsafe.Pointer(unsafe.SliceData(p)), b.typ, n)
 }
 
-// Elements returns the memory of a contiguous buffer as a slice of T. The caller has checked that T is the buffer's element type.
+// Elements returns the memory of a contiguous buffer as a slice of T. The caller has checked that T
+// is the buffer's element type.
 func Elements[T any](b Buffer) []T { return unsafe.Slice((*T)(b.ptr), b.blocklen) }
 
-// StreamToBytes is CopyToBytes, from the beginning of the payload, to memory that nobody on this machine will read soon, such as
-// that of a file: where it pays, the copy goes around the cache, which keeps what it has.
+// StreamToBytes is CopyToBytes, from the beginning of the payload, to memory that nobody on this
+// machine will read soon, such as that of a file: where it pays, the copy goes around the cache,
+// which keeps what it has.
 func (b Buffer) StreamToBytes(dst []byte) int {
 	size := b.blocklen * b.ElemSize()
 	total := b.Bytes()

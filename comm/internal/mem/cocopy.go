@@ -10,16 +10,17 @@ import (
 	"weft/internal/processors"
 )
 
-// Cocopy is a large copy, shared between the two sides of a message when one of them is parked in its call: whoever came second
-// wakes the other one before the copy instead of after it, and both take pieces until there are none left. Two
-// cores copy more than one, and the woken side gets a warm half. If the woken side gets no processor in time, it
-// finds everything done and goes on; nothing waits for it then.
+// Cocopy is a large copy, shared between the two sides of a message when one of them is parked in
+// its call: whoever came second wakes the other one before the copy instead of after it, and both
+// take pieces until there are none left. Two cores copy more than one, and the woken side gets a
+// warm half. If the woken side gets no processor in time, it finds everything done and goes on;
+// nothing waits for it then.
 //
 //	open ──join (woken side)──→ joined    both take pieces; who ends second releases who ended first
 //	  └────close (other side)──→ closed    all pieces were copied without the woken side
 //
-// The side that ended first parks until the other has finished its last piece, so neither returns while its memory is
-// in use.
+// The side that ended first parks until the other has finished its last piece, so neither returns
+// while its memory is in use.
 type Cocopy struct {
 	owner chan struct{} // constant: releases the side that came second; capacity 1
 
@@ -60,10 +61,12 @@ const (
 )
 
 const (
-	// cocopyMin is the size from which copies are shared: to wake somebody on another core takes about as long as to copy
-	// 64 KiB, so below some hundred KiB little would be left to share. From the benchmark of 1 MiB messages.
+	// cocopyMin is the size from which copies are shared: to wake somebody on another core takes
+	// about as long as to copy 64 KiB, so below some hundred KiB little would be left to share.
+	// From the benchmark of 1 MiB messages.
 	cocopyMin = 256 << 10
-	// cocopyPiece is small enough to end together, and large enough that taking it costs nothing beside it.
+	// cocopyPiece is small enough to end together, and large enough that taking it costs nothing
+	// beside it.
 	cocopyPiece = 64 << 10
 )
 
@@ -77,7 +80,8 @@ func Shareable(dst, src *Buffer) (d, s []byte, ok bool) {
 	return d[:min(len(d), len(s))], s[:min(len(d), len(s))], true
 }
 
-// Run wakes the helper and copies. When it returns, everything is copied. The job must be in the helper's operation before.
+// Run wakes the helper and copies. When it returns, everything is copied. The job must be in the
+// helper's operation before.
 func (j *Cocopy) Run() {
 	j.helper <- struct{}{}
 	j.pieces()
@@ -91,7 +95,8 @@ func (j *Cocopy) Run() {
 	j.leave()
 }
 
-// Help is what a woken side does with the job that it finds, if it finds one. It returns nil, to forget the job by.
+// Help is what a woken side does with the job that it finds, if it finds one. It returns nil, to
+// forget the job by.
 func (j *Cocopy) Help() *Cocopy {
 	if j == nil {
 		return nil

@@ -60,7 +60,8 @@ func TestSharedCopy(t *testing.T) {
 			for range 3 {
 				dst, helper := make([]byte, n), make(chan struct{})
 				j := &Cocopy{owner: make(chan struct{}, 1), dst: dst, src: src, helper: helper}
-				j.users.Store(3) // the test is one, so that the pool does not get channels of the bubble
+				// the test is one, so that the pool does not get channels of the bubble
+				j.users.Store(3)
 				ran := false
 				go func() { j.Run(); ran = true }()
 				synctest.Wait()

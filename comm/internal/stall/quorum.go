@@ -5,7 +5,8 @@ package stall
 
 // Found is what one look at a process has found: all its ranks wait, and nothing is under way.
 type Found struct {
-	Certain    bool     // nothing in this process will ever act by itself; else goroutines of the program may
+	// nothing in this process will ever act by itself; else goroutines of the program may
+	Certain    bool
 	Waits      []string // what ranks and tasks wait for, and what may act
 	Sent, Here int64    // frames that the process has sent to others, and taken from them
 }
@@ -21,8 +22,9 @@ func newQuorum(processes int) *quorum {
 	return &quorum{all: make([]*Found, processes), answered: make([]uint64, processes)}
 }
 
-// take takes what a process says, nil: that it moves, by itself, or as the answer to a question. It returns whether all are to
-// be asked now, and, when all have answered that nothing has changed, what they have found.
+// take takes what a process says, nil: that it moves, by itself, or as the answer to a question. It
+// returns whether all are to be asked now, and, when all have answered that nothing has changed,
+// what they have found.
 func (q *quorum) take(process int, question uint64, now *Found) (ask bool, over []*Found) {
 	last := q.all[process]
 	q.all[process], q.answered[process] = now, 0

@@ -9,7 +9,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// What the first process gathers is a deadlock only if all have said so twice, with the same numbers, and nothing is under way.
+// What the first process gathers is a deadlock only if all have said so twice, with the same
+// numbers, and nothing is under way.
 func TestQuorum(t *testing.T) {
 	waits := func(sent, here int64) *Found { return &Found{Sent: sent, Here: here} }
 	type step struct {

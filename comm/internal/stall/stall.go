@@ -10,15 +10,19 @@ import (
 
 // Host is a process of a run. The goroutine of Watch calls its methods.
 type Host interface {
-	Activity() int64                                 // a number that changes with everything that happens
-	Compare() bool                                   // has others compare what they do; false: there is nothing to ask
-	Look() *Found                                    // nil: something may go on
-	Tell(question uint64, found *Found)              // the first process, of a process that is not the first
+	// a number that changes with everything that happens
+	Activity() int64
+	// has others compare what they do; false: there is nothing to ask
+	Compare() bool
+	Look() *Found // nil: something may go on
+	// the first process, of a process that is not the first
+	Tell(question uint64, found *Found)
 	Ask(question uint64)                             // all others, of the first process
 	Warn(n int, waits []string, lasts time.Duration) // of a deadlock, before it ends the run
 	Suspect(waits []string, lasts time.Duration)     // a deadlock, unless something acts
 	End(waits []string, lasts time.Duration)         // a deadlock, which ends the run
-	Remains()                                        // the run is ended, and some function does not return
+	// the run is ended, and some function does not return
+	Remains()
 }
 
 const doubtsUntil = 3 // looks that are not certain before others hear of them
@@ -66,8 +70,8 @@ func New(h Host, self, processes, warnings int, period time.Duration) *Watch {
 	return w
 }
 
-// Run looks until stop is closed. In each period it looks whether anything has happened, which costs a lock per rank; only if
-// nothing has does it look closer.
+// Run looks until stop is closed. In each period it looks whether anything has happened, which
+// costs a lock per rank; only if nothing has does it look closer.
 func (w *Watch) Run(stop <-chan struct{}) {
 	tick := time.NewTicker(w.Period)
 	defer tick.Stop()
@@ -134,7 +138,8 @@ func (w *Watch) tick(now time.Time) {
 		w.retract()
 		return
 	}
-	if w.now = now; now.Before(w.next) || w.Host.Compare() { // ranks in different collectives hear of that, and not of a deadlock
+	if w.now = now; now.Before(w.next) || w.Host.Compare() {
+		// ranks in different collectives hear of that, and not of a deadlock
 		return
 	}
 	found := w.Host.Look()

@@ -81,9 +81,9 @@ var (
 	unsure = &Found{Waits: []string{"rank 0 waits", "that may act: x"}}
 )
 
-// A deadlock ends the run after as many warnings as there are to be, and says for how long nothing has happened. What
-// happens begins all anew, and where others have to compare what they do nobody looks. That a function does not return is said
-// once.
+// A deadlock ends the run after as many warnings as there are to be, and says for how long nothing
+// has happened. What happens begins all anew, and where others have to compare what they do nobody
+// looks. That a function does not return is said once.
 func TestDeadlock(t *testing.T) {
 	for warnings := range 3 {
 		x := newScript(0, 1, warnings)
@@ -130,8 +130,8 @@ func TestMovesMeanwhile(t *testing.T) {
 	}
 }
 
-// A doubt is said when it has lasted for three looks, once in a run; later looks come later, up to a minute. What is no doubt, and
-// what happens, begin it anew.
+// A doubt is said when it has lasted for three looks, once in a run; later looks come later, up to
+// a minute. What is no doubt, and what happens, begin it anew.
 func TestDoubt(t *testing.T) {
 	x := newScript(0, 1, 0)
 	require.Empty(t, x.tick(time.Second))
@@ -172,8 +172,8 @@ func TestDoubt(t *testing.T) {
 	require.Contains(t, x.tick(time.Second), "deadlock for 1s: rank 0 waits, a task waits", "what was in doubt is sure")
 }
 
-// The first process hears of a stall at each look, of a doubt when it has lasted, and that another one moves if it has heard
-// anything of it.
+// The first process hears of a stall at each look, of a doubt when it has lasted, and that another
+// one moves if it has heard anything of it.
 func TestOtherProcess(t *testing.T) {
 	x := newScript(1, 3, 0)
 	step := func(found *Found, moves bool, want ...string) {
@@ -207,8 +207,8 @@ func TestOtherProcess(t *testing.T) {
 	require.Empty(t, x.w.some)
 }
 
-// The first process asks all when all wait and no frame is under way; when all say the same again the run ends, or a doubt is
-// said once.
+// The first process asks all when all wait and no frame is under way; when all say the same again
+// the run ends, or a doubt is said once.
 func TestFirstProcess(t *testing.T) {
 	for _, certain := range []bool{true, false} {
 		x := newScript(0, 3, 0)

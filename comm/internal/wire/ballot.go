@@ -10,8 +10,9 @@ import (
 	"weft/internal/fabric"
 )
 
-// PackBallot returns a message of an agreement as a frame: context; number of the agreement, by; –, kind and phase; flags; the vote's context. The data is
-// the vote's kind, whether it is decided, and its two sets.
+// PackBallot returns a message of an agreement as a frame: context; number of the agreement, by; –,
+// kind and phase; flags; the vote's context. The data is the vote's kind, whether it is decided,
+// and its two sets.
 func PackBallot(m *ballot.Message, ctx uint64, seq uint32) fabric.Frame {
 	f := fabric.Frame{Head: [fabric.HeadWords]uint64{ctx, uint64(seq)<<32 | uint64(uint32(m.By)), 0, Agreeing.Word() | uint64(m.Phase), m.Vote.Flags, m.Vote.Ctx}}
 	decided := byte(0)

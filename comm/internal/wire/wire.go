@@ -1,8 +1,9 @@
 // SPDX-FileCopyrightText: The weft authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package wire has the words of the frames that ranks send each other, and reads them. What it reads may be wrong in any way: an error
-// says what the frame says, for a caller that declares its sender lost.
+// Package wire has the words of the frames that ranks send each other, and reads them. What it
+// reads may be wrong in any way: an error says what the frame says, for a caller that declares its
+// sender lost.
 package wire
 
 import (

@@ -43,8 +43,8 @@ func (c *Checker) Event(e *replay.Event) {
 	c.retry()
 }
 
-// isLate reports whether something of e's source is among the first n that wait: then e waits, too, since the order
-// within a source is certain.
+// isLate reports whether something of e's source is among the first n that wait: then e waits, too,
+// since the order within a source is certain.
 func (c *Checker) isLate(e *replay.Event, n int) bool {
 	return slices.ContainsFunc(c.late[:n], func(w waiting) bool { return w.e.Process == e.Process && w.e.Source.ID == e.Source.ID })
 }
@@ -149,8 +149,8 @@ func (c *Checker) Err() error {
 	return err
 }
 
-// Sink returns a sink that checks a recording while it is made: its recorder's Close returns the findings. If events are lost, nothing
-// is found: what contradicts the rest may be due to that.
+// Sink returns a sink that checks a recording while it is made: its recorder's Close returns the
+// findings. If events are lost, nothing is found: what contradicts the rest may be due to that.
 func Sink(o Options) *replay.Sink {
 	c := New(o)
 	return &replay.Sink{Out: c.Event, Over: func() error {
@@ -161,8 +161,10 @@ func Sink(o Options) *replay.Sink {
 	}}
 }
 
-// Files checks the traces of one run. It returns how many events there were, whether some are known to be missing, and the findings, or what is
-// wrong with a file. Of a trace that is cut, the end is not judged if there is anything to be found in it: there, some sources have been written, and others not.
+// Files checks the traces of one run. It returns how many events there were, whether some are known
+// to be missing, and the findings, or what is wrong with a file. Of a trace that is cut, the end is
+// not judged if there is anything to be found in it: there, some sources have been written, and
+// others not.
 func Files(o Options, names ...string) (seen int, partial bool, err error) {
 	until := int64(math.MaxInt64)
 	for {
@@ -184,8 +186,8 @@ func Files(o Options, names ...string) (seen int, partial bool, err error) {
 	}
 }
 
-// files checks the traces once, up to some time. Its checker is nil if they cannot be opened; its error is of a file, and with journal.ErrCut, certain is up to
-// when nothing is missing.
+// files checks the traces once, up to some time. Its checker is nil if they cannot be opened; its
+// error is of a file, and with journal.ErrCut, certain is up to when nothing is missing.
 func files(o Options, until int64, names []string) (c *Checker, certain int64, err error) {
 	set, err := replay.Open(names...)
 	if err != nil {

@@ -39,7 +39,8 @@ func on(p event.Place, k event.Kind, words ...uint64) line {
 // play gives the lines to a checker, a millisecond apart, and returns the findings.
 func play(lines []line, apart time.Duration) string {
 	c := New(Options{})
-	lines = append([]line{on(rank1, event.SendPosted, 0, event.PeerB(0, 7))}, lines...) // what request 9 of the good program matches
+	// what request 9 of the good program matches
+	lines = append([]line{on(rank1, event.SendPosted, 0, event.PeerB(0, 7))}, lines...)
 	ids := map[event.Place]int{}
 	for i, l := range lines {
 		if _, ok := ids[l.at]; !ok {
@@ -57,7 +58,8 @@ func play(lines []line, apart time.Duration) string {
 
 const mainTask = event.SpawnedMain << 48
 
-// good is a legal program: a main task that blocks, with a child that binds an event, another one that runs on top of it, a request and a window.
+// good is a legal program: a main task that blocks, with a child that binds an event, another one
+// that runs on top of it, a request and a window.
 func good() []line {
 	return []line{
 		on(slot0, event.SlotTaken), on(slot1, event.SlotTaken), on(slot1, event.Parked),

@@ -17,8 +17,9 @@ import (
 	"weft/internal/event/journal"
 )
 
-// A file that a killed program has left may have the records of some sources and lack those of others that came before. Wherever it is cut, that is said, and
-// nothing that is due to it is a finding; what was wrong long before still is.
+// A file that a killed program has left may have the records of some sources and lack those of
+// others that came before. Wherever it is cut, that is said, and nothing that is due to it is a
+// finding; what was wrong long before still is.
 func TestFilesThatAreCut(t *testing.T) {
 	write := func(mistake bool) string {
 		file := filepath.Join(t.TempDir(), "run.weft")
@@ -26,7 +27,8 @@ func TestFilesThatAreCut(t *testing.T) {
 		require.NoError(t, err)
 		rec, err := event.New(event.Options{Sinks: []event.Sink{j}, Every: time.Hour})
 		require.NoError(t, err)
-		// Sources are written in the order in which they were made: what ends comes before what begins.
+		// Sources are written in the order in which they were made: what ends comes before what
+		// begins.
 		ends, begins := rec.Ring(event.Place{Kind: event.RankPlace, Group: 1, Index: 1}), rec.Ring(event.Place{Kind: event.RankPlace, Group: 1})
 		second := int64(1e9 / (float64(rec.Clock().Span(1e9)) / 1e9))
 		at := event.Ticks() - second

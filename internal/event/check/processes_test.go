@@ -27,7 +27,8 @@ func record(t *testing.T, rank int, put func(r *event.Shared)) string {
 	return file
 }
 
-// What one process says that another one has sent it, that one has sent. Where its file is missing, or events are, nobody can know.
+// What one process says that another one has sent it, that one has sent. Where its file is missing,
+// or events are, nobody can know.
 func TestMessagesOfSeveralProcesses(t *testing.T) {
 	sends := func(n int) func(*event.Shared) {
 		return func(r *event.Shared) {

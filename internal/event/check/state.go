@@ -15,20 +15,22 @@ import (
 	"weft/internal/event/replay"
 )
 
-// Slack is how much the times of events of different sources may contradict their order. (The clocks of the processors of one
-// machine differ by less than a microsecond.)
+// Slack is how much the times of events of different sources may contradict their order. (The
+// clocks of the processors of one machine differ by less than a microsecond.)
 const Slack = 20 * time.Microsecond
 
 // Options set a checker up. The zero value is good.
 type Options struct {
-	// Slack is taken in the place of the constant if it is not zero: between machines, clocks differ by more.
+	// Slack is taken in the place of the constant if it is not zero: between machines, clocks
+	// differ by more.
 	Slack time.Duration
 	// Partial says that events are missing, so that what is unknown is no finding.
 	Partial bool
 	// Name tells where tasks come from, for messages; nil for no names.
 	Name func(process int, spec uint32) string
-	// Has says whether the recording of a rank of the job is among those that are checked; nil: it is not known. Only then a message that such a
-	// rank is said to have sent, and has not, is a finding. Ranks of one process are always there.
+	// Has says whether the recording of a rank of the job is among those that are checked; nil: it
+	// is not known. Only then a message that such a rank is said to have sent, and has not, is a
+	// finding. Ranks of one process are always there.
 	Has func(rank int) bool
 	// Most is how many findings are kept. 0 means 20.
 	Most int
@@ -170,9 +172,10 @@ type windowKey struct {
 
 // window is what is known of a rank's part of a window.
 type window struct {
-	called, closed uint64            // fences: called, and complete
-	durable        uint64            // the last epoch that was said to be
-	open           map[uint64]bool   // epochs that are not closed: whether operations are legal in them
+	called, closed uint64 // fences: called, and complete
+	durable        uint64 // the last epoch that was said to be
+	// epochs that are not closed: whether operations are legal in them
+	open           map[uint64]bool
 	pending        map[uint32]uint64 // the epochs of operations that are not done
 	freed, removed bool
 	last           bool // the fence of Free has been called

@@ -124,7 +124,8 @@ func (c *Checker) spawned(e *replay.Event, id key) error {
 	return nil
 }
 
-// again makes a task of the one that was recorded: it is over, and its parent has one child less and one more.
+// again makes a task of the one that was recorded: it is over, and its parent has one child less
+// and one more.
 func (c *Checker) again(e *replay.Event, id key) error {
 	old := c.task(key{e.Process, e.B})
 	if old == nil {

@@ -1,16 +1,19 @@
 // SPDX-FileCopyrightText: The weft authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package journal writes recordings to files and reads them: the trace format, which docs/trace-format.md describes.
+// Package journal writes recordings to files and reads them: the trace format, which
+// docs/trace-format.md describes.
 //
 //	j, err := journal.Create("run.weft", journal.Head{Rank: 0, Ranks: 1})
 //	rec, err := event.New(event.Options{Sinks: []event.Sink{j}})
 //
-// A file is a sequence of blocks, each with its length and a checksum. It is whole when its last block is an end mark: the
-// writer puts one whenever nobody records, and at Close. A file without it is what a program left that was killed; all blocks
-// before the place where it was cut can be read.
+// A file is a sequence of blocks, each with its length and a checksum. It is whole when its last
+// block is an end mark: the writer puts one whenever nobody records, and at Close. A file without
+// it is what a program left that was killed; all blocks before the place where it was cut can be
+// read.
 //
-// A Writer is a sink: one call at a time. A Reader belongs to one goroutine. Both block in the file only.
+// A Writer is a sink: one call at a time. A Reader belongs to one goroutine. Both block in the file
+// only.
 package journal
 
 import (
@@ -28,8 +31,10 @@ const Version = 1
 const magic = "wefttrace\r\n\x00"
 
 const (
-	preface    = len(magic) + 4
-	blockHead  = 12 // kind, length of the payload, checksum of both and of the payload: four bytes each, the lowest first
+	preface = len(magic) + 4
+	// kind, length of the payload, checksum of both and of the payload: four bytes each, the lowest
+	// first
+	blockHead  = 12
 	recordSize = 32
 	maxBlock   = 1 << 24 // longest payload
 )
@@ -53,8 +58,10 @@ type Head struct {
 	Clock   string // which clock ticks are of
 	Rank    int    // of the process in its job; -1 if it is not one of several
 	Ranks   int    // processes of the job
-	Job     string `json:",omitempty"` // what its launcher calls it; empty if that is not known. Launchers that make one job together call it differently
-	Start   event.Moment
+	// what its launcher calls it; empty if that is not known. Launchers that make one job together
+	// call it differently
+	Job   string `json:",omitempty"`
+	Start event.Moment
 }
 
 // Spec is an origin of tasks, with its number.

@@ -99,8 +99,8 @@ func (r *Reader) parse(v any) error {
 	return nil
 }
 
-// Next returns the next records or moment; io.EOF after the last of a file that is whole, and ErrCut after that of one that is
-// not.
+// Next returns the next records or moment; io.EOF after the last of a file that is whole, and
+// ErrCut after that of one that is not.
 func (r *Reader) Next() (Block, error) {
 	for {
 		kind, err := r.block()

@@ -1,7 +1,8 @@
 // SPDX-FileCopyrightText: The weft authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package output opens the files of recordings: those that a program asks for, and the one that the environment names.
+// Package output opens the files of recordings: those that a program asks for, and the one that the
+// environment names.
 package output
 
 import (
@@ -19,8 +20,9 @@ import (
 	"weft/internal/event/timeline"
 )
 
-// Create returns a sink that writes a file: a timeline if its name ends in .json, with the recording itself beside it, under the same name with
-// .weft; otherwise the recording. In a process that is one of several ranks, the name gets the rank.
+// Create returns a sink that writes a file: a timeline if its name ends in .json, with the
+// recording itself beside it, under the same name with .weft; otherwise the recording. In a process
+// that is one of several ranks, the name gets the rank.
 func Create(file string) (event.Sink, error) {
 	rank, ranks := env.Place()
 	json := ""
@@ -40,8 +42,8 @@ func Open(file string, ring int) (*event.Recorder, error) {
 	return open(file, ring, nil)
 }
 
-// open begins a recording. If nobody closes it, and nobody would see its errors, the first one is said on out, which is else nil. Options that
-// are not legal leave a file as it was.
+// open begins a recording. If nobody closes it, and nobody would see its errors, the first one is
+// said on out, which is else nil. Options that are not legal leave a file as it was.
 func open(file string, ring int, out io.Writer) (*event.Recorder, error) {
 	opt := event.Options{Ring: ring}
 	if err := opt.Check(); err != nil {
@@ -62,7 +64,8 @@ func open(file string, ring int, out io.Writer) (*event.Recorder, error) {
 	return rec, nil
 }
 
-// Part returns the name of one process's file: run.rank3.weft for run.weft; the name itself if the process is on its own, with rank -1.
+// Part returns the name of one process's file: run.rank3.weft for run.weft; the name itself if the
+// process is on its own, with rank -1.
 func Part(file string, rank int) string {
 	if rank < 0 {
 		return file
@@ -72,7 +75,8 @@ func Part(file string, rank int) string {
 	return fmt.Sprintf("%s%s.rank%d%s", dir, stem, rank, base[len(stem):])
 }
 
-// job returns what the launcher of this process calls its job; empty if that is not known, or there is none.
+// job returns what the launcher of this process calls its job; empty if that is not known, or there
+// is none.
 func job(rank int) string {
 	if rank < 0 {
 		return ""
@@ -101,7 +105,8 @@ func (s *sink) Idle() error { return s.write(s.Writer.Idle()) }
 // Close makes the files whole.
 func (s *sink) Close() error { return s.write(s.Writer.Close()) }
 
-// write makes the timeline, after what went wrong with the journal. Who looks at the file while that lasts sees the one before.
+// write makes the timeline, after what went wrong with the journal. Who looks at the file while
+// that lasts sees the one before.
 func (s *sink) write(err error) error {
 	if err != nil || s.json == "" {
 		return err
@@ -127,7 +132,8 @@ type loud struct {
 func (l *loud) say(err error) error {
 	if err != nil && !l.said {
 		l.said = true
-		_, _ = fmt.Fprintf(l.out, "weft: %s=%s: the recording is not whole: %v\n", env.Trace.Name, l.file, err) // there is nowhere else to say it
+		// there is nowhere else to say it
+		_, _ = fmt.Fprintf(l.out, "weft: %s=%s: the recording is not whole: %v\n", env.Trace.Name, l.file, err)
 	}
 	return err
 }
@@ -149,7 +155,8 @@ var environment struct {
 	err   error           // +checklocks:mu
 }
 
-// FromEnvironment returns the recording that the environment asks for, one for the process; nil if it does not.
+// FromEnvironment returns the recording that the environment asks for, one for the process; nil if
+// it does not.
 func FromEnvironment() (*event.Recorder, error) {
 	e := &environment
 	e.mu.Lock()
@@ -162,8 +169,10 @@ func FromEnvironment() (*event.Recorder, error) {
 	return e.rec, e.err
 }
 
-// EnvironmentSink is for who makes a recording with sinks of its own: it returns that of the file which the environment names, and what is to be called with the recording,
-// which is then FromEnvironment's as well. The sink is nil if the environment names no file, or something records to it already.
+// EnvironmentSink is for who makes a recording with sinks of its own: it returns that of the file
+// which the environment names, and what is to be called with the recording, which is then
+// FromEnvironment's as well. The sink is nil if the environment names no file, or something records
+// to it already.
 func EnvironmentSink() (event.Sink, func(*event.Recorder), error) {
 	e := &environment
 	e.mu.Lock()

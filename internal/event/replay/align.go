@@ -82,7 +82,8 @@ func (v *survey) message(e *Event) {
 	}
 }
 
-// align gives all processes of a machine one clock, and compares those of several machines by their messages.
+// align gives all processes of a machine one clock, and compares those of several machines by their
+// messages.
 func (s *Set) align() {
 	if len(s.traces) < 2 {
 		return
@@ -102,7 +103,8 @@ func (s *Set) align() {
 	}
 	for _, m := range s.machines {
 		m.how, m.doubt = "", -1
-		// The counter of the processors is one for all; which moment it had at which tick, the process knows best that has watched it longest.
+		// The counter of the processors is one for all; which moment it had at which tick, the
+		// process knows best that has watched it longest.
 		best := slices.MaxFunc(m.traces, func(a, b *trace) int { return cmp.Compare(views[a].span(), views[b].span()) })
 		for _, t := range m.traces {
 			from := views[t]
@@ -122,7 +124,8 @@ func (s *Set) align() {
 	}
 }
 
-// gap is what messages say of two clocks: the least time from a sending by one to the matching by the other, by the clocks as they are.
+// gap is what messages say of two clocks: the least time from a sending by one to the matching by
+// the other, by the clocks as they are.
 type gap struct {
 	least int64
 	n     int // messages; 0: none
@@ -169,7 +172,8 @@ func (s *Set) compare(views map[*trace]*survey) {
 	s.spread(gaps)
 }
 
-// spread goes from the first machine to the others, each by way of the one by which it is known best.
+// spread goes from the first machine to the others, each by way of the one by which it is known
+// best.
 func (s *Set) spread(gaps [][]gap) {
 	known := make([]bool, len(s.machines))
 	known[0], s.machines[0].doubt = true, 0
@@ -183,8 +187,9 @@ func (s *Set) spread(gaps [][]gap) {
 				if !k || known[b] || there.n == 0 || back.n == 0 {
 					continue
 				}
-				// By its own clock, b matches something there.least after a has sent it, and a back.least after b. What b is ahead by is between
-				// -back.least and there.least, since no message arrives before it is sent.
+				// By its own clock, b matches something there.least after a has sent it, and a
+				// back.least after b. What b is ahead by is between -back.least and there.least,
+				// since no message arrives before it is sent.
 				ahead := (there.least - back.least) / 2
 				d := s.machines[a].doubt + max((there.least+back.least)/2, 0)
 				if to < 0 || d < doubt {
@@ -220,7 +225,8 @@ func (s *Set) spread(gaps [][]gap) {
 	}
 }
 
-// Clocks says how times of different machines were compared, a sentence for each machine but the first; nothing where there is one.
+// Clocks says how times of different machines were compared, a sentence for each machine but the
+// first; nothing where there is one.
 func (s *Set) Clocks() (lines []string) {
 	for _, m := range s.machines[min(1, len(s.machines)):] {
 		var ranks []string
@@ -236,7 +242,8 @@ func (s *Set) Clocks() (lines []string) {
 	return lines
 }
 
-// Doubt is how far times of different machines may be off, as far as that is known; ok is false if it is not known for all.
+// Doubt is how far times of different machines may be off, as far as that is known; ok is false if
+// it is not known for all.
 func (s *Set) Doubt() (most time.Duration, ok bool) {
 	for _, m := range s.machines {
 		if len(s.machines) > 1 && m.doubt < 0 {
@@ -247,11 +254,12 @@ func (s *Set) Doubt() (most time.Duration, ok bool) {
 	return most, true
 }
 
-// JobGroup is the group of the places of ranks that are processes: that of the one run that the processes of a job make together. Runs of
-// ranks inside of a process have groups from 1 on.
+// JobGroup is the group of the places of ranks that are processes: that of the one run that the
+// processes of a job make together. Runs of ranks inside of a process have groups from 1 on.
 const JobGroup = 0
 
-// Message names the messages that match in the order in which they are sent: the n-th that is sent is the n-th that is matched.
+// Message names the messages that match in the order in which they are sent: the n-th that is sent
+// is the n-th that is matched.
 type Message struct {
 	Process  int // whose ranks they are; -1 for those of the job
 	Group    int
@@ -260,8 +268,8 @@ type Message struct {
 	Tag      int32
 }
 
-// Pair returns what waits in theirs under a key, the first of several. If nothing does, here waits in mine. So the n-th of one sort is
-// paired with the n-th of the other, whichever comes first.
+// Pair returns what waits in theirs under a key, the first of several. If nothing does, here waits
+// in mine. So the n-th of one sort is paired with the n-th of the other, whichever comes first.
 func Pair[K comparable, V any](mine, theirs map[K][]V, key K, here V) (there V, ok bool) {
 	l := theirs[key]
 	if len(l) == 0 {

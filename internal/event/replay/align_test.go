@@ -53,7 +53,8 @@ func (s *script) write(t *testing.T, dir string) string {
 	object(1, s.head)
 	object(2, event.Source{ID: 0, Place: event.Place{Kind: event.RankPlace, Group: JobGroup, Index: s.head.Rank}})
 	recs := make([]byte, 8)
-	slices.SortStableFunc(s.recs, func(a, b event.Record) int { return cmp.Compare(a.Ticks(), b.Ticks()) }) // a source puts its events as they happen
+	// a source puts its events as they happen
+	slices.SortStableFunc(s.recs, func(a, b event.Record) int { return cmp.Compare(a.Ticks(), b.Ticks()) })
 	if s.loss {
 		s.recs = append([]event.Record{event.Make(s.head.Start.Ticks, event.Lost, 5, 0, 0)}, s.recs...)
 	}
@@ -73,7 +74,8 @@ func (s *script) write(t *testing.T, dir string) string {
 
 const day = int64(1_700_000_000_000_000_000)
 
-// process returns the file of a rank on a machine whose counter began with some ticks, and whose wall clock is ahead by skew.
+// process returns the file of a rank on a machine whose counter began with some ticks, and whose
+// wall clock is ahead by skew.
 func process(rank, ranks int, boot string, ticks, skew int64) *script {
 	return &script{
 		head: journal.Head{Boot: boot, Host: boot, Clock: "tsc", Rank: rank, Ranks: ranks, Start: event.Moment{Ticks: ticks, Wall: day + skew}},
@@ -102,7 +104,8 @@ func open(t *testing.T, all ...*script) *Set {
 	return s
 }
 
-// late returns by how much the matching of each message is later than its sending, in the order of matching; negative is impossible.
+// late returns by how much the matching of each message is later than its sending, in the order of
+// matching; negative is impossible.
 func late(t *testing.T, s *Set) (delays []int64) {
 	sent := map[Message][]int64{}
 	type got struct {
@@ -152,7 +155,8 @@ func TestSkewedClocksAreAligned(t *testing.T) {
 	}
 }
 
-// A machine that is known through another one, and two that are known to each other better than to the first.
+// A machine that is known through another one, and two that are known to each other better than to
+// the first.
 func TestClocksByWayOfOthers(t *testing.T) {
 	a, b, c := process(0, 3, "a", 0, 0), process(1, 3, "b", 50, 5_000_000), process(2, 3, "c", 99, -3_000_000)
 	exchange(a, b, 0, 1000)
@@ -197,7 +201,8 @@ func TestClocksInDoubt(t *testing.T) {
 	}
 }
 
-// Processes of one machine have its counter, whatever the time of day was when each of them looked at it.
+// Processes of one machine have its counter, whatever the time of day was when each of them looked
+// at it.
 func TestOneMachineHasOneClock(t *testing.T) {
 	a, b := process(0, 2, "a", 1000, 0), process(1, 2, "a", 4000, 0)
 	b.head.Start.Wall += 60_000_000_000 // the time of day was set, by a minute, between the starts
@@ -248,7 +253,8 @@ func TestFilesOfOneRun(t *testing.T) {
 		require.ErrorContains(t, err, row.want)
 	}
 
-	// All that are cut are named, after what they have; one that is damaged in the middle ends the reading.
+	// All that are cut are named, after what they have; one that is damaged in the middle ends the
+	// reading.
 	cut := process(1, 3, "a", 0, 0)
 	cut.put(500, event.RequestDone, 0)
 	whole := cut.write(t, t.TempDir())

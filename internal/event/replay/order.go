@@ -1,16 +1,17 @@
 // SPDX-FileCopyrightText: The weft authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package replay puts recorded events in the order of their times: those of one recording, from a file or as they come, and those
-// of the files of several processes.
+// Package replay puts recorded events in the order of their times: those of one recording, from a
+// file or as they come, and those of the files of several processes.
 //
 //	set, err := replay.Open("run.rank0.weft", "run.rank1.weft")
 //	for e, err := range set.Events() { … }
 //
-// Memory is bounded: of each recording, what happened in the last Horizon before the place that is read is kept, to be
-// sorted.
+// Memory is bounded: of each recording, what happened in the last Horizon before the place that is
+// read is kept, to be sorted.
 //
-// Times of one machine are compared by its clock; those of several machines by the messages between them: README.md.
+// Times of one machine are compared by its clock; those of several machines by the messages between
+// them: README.md.
 //
 // All of it belongs to one goroutine.
 package replay
@@ -28,8 +29,9 @@ import (
 	"weft/internal/event/journal"
 )
 
-// Horizon is how much later than another event one may come in a recording that happened before it. A writer may be held up
-// between its look at the clock and its record, for as long as the operating system gives the processor to others.
+// Horizon is how much later than another event one may come in a recording that happened before it.
+// A writer may be held up between its look at the clock and its record, for as long as the
+// operating system gives the processor to others.
 const Horizon = 200 * time.Millisecond
 
 // Event is an event in its place.
@@ -53,10 +55,10 @@ type order struct {
 	whole   int64         // ticks of the last moment: what is older has come, but for the horizon
 }
 
-// add takes records. The order within a source is certain, and its clock is not: the counters of two
-// processors disagree, and a writer may be held up after its look. An event that is dated before
-// the one in front of it has happened since, and gets that one's time. What the reader says of
-// losses is dated by the reader, and dates nothing else.
+// add takes records. The order within a source is certain, and its clock is not: the counters of
+// two processors disagree, and a writer may be held up after its look. An event that is dated
+// before the one in front of it has happened since, and gets that one's time. What the reader says
+// of losses is dated by the reader, and dates nothing else.
 func (o *order) add(s event.Source, recs []event.Record) {
 	if o.latest == nil {
 		o.latest = map[int]int64{}
@@ -75,7 +77,8 @@ func (o *order) add(s event.Source, recs []event.Record) {
 	o.latest[s.ID] = latest
 }
 
-// moment takes a pair of clock readings and returns what is older by the horizon, in order: see due.
+// moment takes a pair of clock readings and returns what is older by the horizon, in order: see
+// due.
 func (o *order) moment(m event.Moment) []Event {
 	o.whole = m.Ticks
 	if m.Ticks > o.start.Ticks && !o.fixed {
@@ -92,11 +95,12 @@ func (o *order) time(ticks int64) int64 {
 	return o.start.Wall + int64(float64(ticks-o.start.Ticks)*o.rate) + o.shift
 }
 
-// due returns what happened before some tick, in order. Events of one source with the same time stay in their order. They are there until drop
-// is called for them, before anything else is.
+// due returns what happened before some tick, in order. Events of one source with the same time
+// stay in their order. They are there until drop is called for them, before anything else is.
 func (o *order) due(before int64) []Event {
 	if o.rate == 0 {
-		o.rate = 1 // there was no moment: the clock is in nanoseconds, or the trace too short to tell
+		// there was no moment: the clock is in nanoseconds, or the trace too short to tell
+		o.rate = 1
 	}
 	slices.SortStableFunc(o.held, func(a, b Event) int { return cmp.Compare(a.Ticks(), b.Ticks()) })
 	n, _ := slices.BinarySearchFunc(o.held, before, func(e Event, t int64) int { return cmp.Compare(e.Ticks(), t) })

@@ -16,7 +16,8 @@ import (
 	"weft/internal/event/journal"
 )
 
-// Open opens the files of one run, a file for each process. The error names the file. Processes are numbered by rank.
+// Open opens the files of one run, a file for each process. The error names the file. Processes are
+// numbered by rank.
 func Open(names ...string) (*Set, error) {
 	s := &Set{}
 	for _, name := range names {
@@ -64,8 +65,9 @@ func (s *Set) twice(name string, f *os.File) error {
 	return nil
 }
 
-// Launchers says of which files it is not certain that they are of the same run as the first one of their machine: those of processes that another launcher
-// has started. Several launchers may make one job together.
+// Launchers says of which files it is not certain that they are of the same run as the first one of
+// their machine: those of processes that another launcher has started. Several launchers may make
+// one job together.
 func (s *Set) Launchers() (notes []string) {
 	first := map[string]*trace{}
 	for _, t := range s.traces {
@@ -144,8 +146,9 @@ func (s *Set) Lost() uint64 {
 	return n
 }
 
-// Events returns the events in the order of their times. An event is valid until the next one. The sequence ends with an
-// error if a file is damaged or cut: ErrCut comes after all events that are there.
+// Events returns the events in the order of their times. An event is valid until the next one. The
+// sequence ends with an error if a file is damaged or cut: ErrCut comes after all events that are
+// there.
 func (s *Set) Events() iter.Seq2[*Event, error] {
 	return func(yield func(*Event, error) bool) {
 		for {
@@ -180,8 +183,8 @@ func (s *Set) Events() iter.Seq2[*Event, error] {
 	}
 }
 
-// Certain returns up to when nothing is missing from the files that are cut, once Events has ended with ErrCut: after its last moment, a file may have some
-// sources and not others.
+// Certain returns up to when nothing is missing from the files that are cut, once Events has ended
+// with ErrCut: after its last moment, a file may have some sources and not others.
 func (s *Set) Certain() int64 {
 	until := int64(math.MaxInt64)
 	for _, t := range s.traces {

@@ -34,8 +34,8 @@ func DrawJSON(w io.Writer, timeline string, v View) error {
 	})
 }
 
-// DrawMany is Picture for a timeline of n slices, n marks and n arrows, one after the other on two threads, a
-// microsecond long and one apart.
+// DrawMany is Picture for a timeline of n slices, n marks and n arrows, one after the other on two
+// threads, a microsecond long and one apart.
 func DrawMany(w io.Writer, n int, v View) error {
 	return draw(w, v, func(take func(*entry)) error {
 		for i := range n {

@@ -76,9 +76,10 @@ func (t *writer) finish(id key) {
 	t.put(&entry{Name: r.name, Cat: "request", Phase: "e", Time: t.now, Pid: r.p.pid, Tid: r.p.tid, ID: id.text()})
 }
 
-// A collective is an asynchronous slice at each rank, as other requests are, with a mark at either end. When all ranks are done, or at the end of the
-// timeline, an arrow is drawn to the end at each rank, from the beginning at the rank that came last of those that it had to wait for. So arrows of one
-// collective lead to the one who is late.
+// A collective is an asynchronous slice at each rank, as other requests are, with a mark at either
+// end. When all ranks are done, or at the end of the timeline, an arrow is drawn to the end at each
+// rank, from the beginning at the rank that came last of those that it had to wait for. So arrows
+// of one collective lead to the one who is late.
 
 // The collectives in which ranks wait for some others only, by event.Collectives.
 const (

@@ -59,8 +59,8 @@ type line struct {
 // viewers have that. What a trace that is cut still has is drawn; the error says then that it is
 // cut.
 //
-// The traces are read twice, first for their length, and only what is drawn is kept: of slices, marks and arrows that
-// the picture has no pixels for, one for each place.
+// The traces are read twice, first for their length, and only what is drawn is kept: of slices,
+// marks and arrows that the picture has no pixels for, one for each place.
 func Picture(w io.Writer, v View, names ...string) error {
 	var cut error
 	err := draw(w, v, func(take func(*entry)) (err error) {

@@ -74,8 +74,9 @@ func TestPicture(t *testing.T) {
 	require.ErrorContains(t, timeline.Picture(io.Discard, timeline.View{}, "no-such-file"), "no-such-file")
 }
 
-// A picture is as large as its pixels are many, however much happened in its time; and what is drawn of a time does
-// not depend on how much there is beside it. So is the memory that it takes: it keeps what it draws.
+// A picture is as large as its pixels are many, however much happened in its time; and what is
+// drawn of a time does not depend on how much there is beside it. So is the memory that it takes:
+// it keeps what it draws.
 func TestPictureOfMuch(t *testing.T) {
 	draw := func(n int, v timeline.View) string {
 		var out strings.Builder

@@ -81,10 +81,11 @@ type writer struct {
 	flows    int
 	tasks    map[key]*task
 	requests map[key]*request
-	ranks    map[key]int                 // of runs, by main task
-	sent     map[replay.Message][]ending // whose other end has not been seen. The arrival may be seen first, as clocks have it
-	came     map[replay.Message][]ending
-	windows  map[windowKey]*window
+	ranks    map[key]int // of runs, by main task
+	// whose other end has not been seen. The arrival may be seen first, as clocks have it
+	sent    map[replay.Message][]ending
+	came    map[replay.Message][]ending
+	windows map[windowKey]*window
 
 	gatherings map[gatheringKey]*gathering // collectives that are not over everywhere
 	joined     map[key]joined              // their requests
@@ -166,8 +167,8 @@ func (t *writer) place(e *replay.Event) *place {
 	return x
 }
 
-// sortIndex is where viewers show a process of the timeline: those of one process of the system together, its runtimes above its ranks, and these in their
-// order, whichever had the first event.
+// sortIndex is where viewers show a process of the timeline: those of one process of the system
+// together, its runtimes above its ranks, and these in their order, whichever had the first event.
 func sortIndex(process int, p event.Place) int {
 	const kinds, places = 2, 1 << 12 // more ranks than that share a place
 	i := process * kinds * places

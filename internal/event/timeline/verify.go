@@ -39,7 +39,8 @@ type span struct {
 //   - it is an object with an array traceEvents, and each element has what its phase needs;
 //   - slices of one thread lie in one another or apart, so that they are a stack;
 //   - asynchronous slices begin and end, once, in this order, under one category and number;
-//   - each arrow has a beginning and an end, not before it, and both are in slices of their threads;
+//   - each arrow has a beginning and an end, not before it, and both are in slices of their
+//     threads;
 //   - what happens has the number of a process that has a name, and a thread that has one.
 //
 // The error says which element, counted from zero, is wrong.

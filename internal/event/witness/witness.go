@@ -7,8 +7,9 @@
 //	rt := task.New(task.Config{Trace: rec})
 //	… comm.Run(ctx, comm.Config{Ranks: 2, Trace: rec}, …) …
 //
-// When the test has ended, all that its runtimes and ranks have done must have been legal, from the first event to the last: each task, slot, request and
-// window in its states, and nothing left half done. A runtime that records must be closed by then.
+// When the test has ended, all that its runtimes and ranks have done must have been legal, from the
+// first event to the last: each task, slot, request and window in its states, and nothing left half
+// done. A runtime that records must be closed by then.
 package witness
 
 import (
@@ -20,7 +21,8 @@ import (
 	"weft/internal/event/check"
 )
 
-// ring is how many events of a source wait for the checker, at most. Those that make more wait for it: nothing is lost.
+// ring is how many events of a source wait for the checker, at most. Those that make more wait for
+// it: nothing is lost.
 const ring = 1 << 12
 
 // New begins a recording that is checked when t is over.

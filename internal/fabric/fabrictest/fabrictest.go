@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: The weft authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package fabrictest is the conformance suite of fabrics: what a fabric advertises must work, and what
-// it does not advertise must be refused.
+// Package fabrictest is the conformance suite of fabrics: what a fabric advertises must work, and
+// what it does not advertise must be refused.
 package fabrictest
 
 import (
@@ -30,8 +30,9 @@ func Run(t *testing.T, open func(t *testing.T, n int) []fabric.Endpoint) {
 	t.Run("late ends", func(t *testing.T) { ends(t, open) })
 }
 
-// RunAlone is Run for a fabric of which a process has one endpoint at a time, and whose processes end together: a peer that
-// lives is not dropped, and late ends are not looked for, since those that wait sleep together.
+// RunAlone is Run for a fabric of which a process has one endpoint at a time, and whose processes
+// end together: a peer that lives is not dropped, and late ends are not looked for, since those
+// that wait sleep together.
 func RunAlone(t *testing.T, open func(t *testing.T, n int) []fabric.Endpoint) {
 	t.Run("identity", func(t *testing.T) { identity(t, open(t, 3)) })
 	t.Run("all pairs", func(t *testing.T) { allPairs(t, open(t, 4)) })
@@ -84,16 +85,17 @@ func RunAlone(t *testing.T, open func(t *testing.T, n int) []fabric.Endpoint) {
 	})
 }
 
-// RunLooking is Run, with goroutines that look, poll, enter and leave all the while, so that the turn changes hands in the
-// middle of everything.
+// RunLooking is Run, with goroutines that look, poll, enter and leave all the while, so that the
+// turn changes hands in the middle of everything.
 func RunLooking(t *testing.T, open func(t *testing.T, n int) []fabric.Endpoint) {
 	looking.Store(true)
 	defer looking.Store(false)
 	Run(t, open)
 }
 
-// polled has all endpoints polled by this goroutine only, while the goroutines of their own that would do so are held:
-// frames and transfers must come all the same, whether the caller polls in a loop or now and then.
+// polled has all endpoints polled by this goroutine only, while the goroutines of their own that
+// would do so are held: frames and transfers must come all the same, whether the caller polls in a
+// loop or now and then.
 func polled(t *testing.T, eps []fabric.Endpoint, inLoop bool) {
 	hold := make(chan struct{})
 	defer close(hold) // before the endpoints are closed
@@ -123,7 +125,8 @@ func polled(t *testing.T, eps []fabric.Endpoint, inLoop bool) {
 			until(func() bool { return len(s.signal) == (len(eps)-1)*(k+1) })
 		}
 	}
-	for _, size := range []int{1, 100_000, 5_000_000} { // more than a ring or a socket takes at once
+	for _, size := range []int{1, 100_000, 5_000_000} {
+		// more than a ring or a socket takes at once
 		from, to := fill(make([]byte, size), 0), make([]byte, size)
 		var ended atomic.Int32
 		end := func(err error) {
@@ -168,9 +171,9 @@ func (b *byHand) goOn(sources []fabric.Source) {
 	}
 }
 
-// sources checks what an engine relies on. What comes rings an armed source, once, and waits until it is polled; what is
-// here when a source is armed is told, by the answer or by a ring; Knock rings. All sources of rank 1 are polled by this
-// goroutine.
+// sources checks what an engine relies on. What comes rings an armed source, once, and waits until
+// it is polled; what is here when a source is armed is told, by the answer or by a ring; Knock
+// rings. All sources of rank 1 are polled by this goroutine.
 func sources(t *testing.T, eps []fabric.Endpoint) {
 	all := slices.DeleteFunc(eps[1].Sources(), func(s fabric.Source) bool { return s.Costs().Readers })
 	require.Equal(t, all, slices.DeleteFunc(eps[1].Sources(), func(s fabric.Source) bool { return s.Costs().Readers }), "the same each time")
@@ -228,7 +231,8 @@ func sources(t *testing.T, eps []fabric.Endpoint) {
 	go hand.goOn(all) // for the end
 }
 
-// sharing checks what is said of common memory: peers see what a rank writes to what it shares, or there is none.
+// sharing checks what is said of common memory: peers see what a rank writes to what it shares, or
+// there is none.
 func sharing(t *testing.T, eps []fabric.Endpoint) {
 	bindAll(t, eps)
 	for i, e := range eps {
@@ -303,7 +307,8 @@ func nested(t *testing.T, eps []fabric.Endpoint) {
 	require.Len(t, sinks[1].wait(11), 11)
 }
 
-// push checks that transfers arrive whole where they are expected, of every size and many at once, with frames in between.
+// push checks that transfers arrive whole where they are expected, of every size and many at once,
+// with frames in between.
 func push(t *testing.T, eps []fabric.Endpoint) {
 	sinks := bindAll(t, eps)
 	limit := cmp.Or(eps[0].Caps(1).MaxFrame, 1<<20)
@@ -386,7 +391,8 @@ func forget(t *testing.T, eps []fabric.Endpoint) {
 	require.False(t, eps[1].Forget(0, 2))
 }
 
-// forgetInside checks that a handler can take back what a handler has just expected, and that the peer's bytes go somewhere.
+// forgetInside checks that a handler can take back what a handler has just expected, and that the
+// peer's bytes go somewhere.
 func forgetInside(t *testing.T, eps []fabric.Endpoint) {
 	sinks := bindAll(t, eps)
 	const n = 1 << 18
@@ -417,8 +423,9 @@ func closing(t *testing.T, eps []fabric.Endpoint) {
 	require.Error(t, <-ended)
 }
 
-// closedUnderEyes has goroutines look without end while their endpoint closes, on one processor. Each of them comes again as
-// soon as it has left, and goroutines take turns while one of them looks: so whoever closes would never find that nobody does.
+// closedUnderEyes has goroutines look without end while their endpoint closes, on one processor.
+// Each of them comes again as soon as it has left, and goroutines take turns while one of them
+// looks: so whoever closes would never find that nobody does.
 func closedUnderEyes(t *testing.T, eps []fabric.Endpoint) {
 	_, engines := bindHeld(t, eps, nil)
 	l := engines[1]
@@ -443,8 +450,8 @@ func closedUnderEyes(t *testing.T, eps []fabric.Endpoint) {
 	require.NoError(t, eps[1].Close())
 }
 
-// flood has both ends answer each frame with a large transfer, from Deliver: if writing waited for the other side to read, both
-// would wait for ever.
+// flood has both ends answer each frame with a large transfer, from Deliver: if writing waited for
+// the other side to read, both would wait for ever.
 func flood(t *testing.T, eps []fabric.Endpoint) {
 	size := min(cmp.Or(eps[0].Caps(1).MaxFrame, 1<<20), 1<<20)
 	sinks := bindAll(t, eps)
@@ -501,7 +508,8 @@ func limits(t *testing.T, eps []fabric.Endpoint) {
 	}
 }
 
-// drop checks that a peer of which the layer above says that it is lost is gone, with all that was under way, and that others are not.
+// drop checks that a peer of which the layer above says that it is lost is gone, with all that was
+// under way, and that others are not.
 func drop(t *testing.T, eps []fabric.Endpoint) {
 	sinks := bindAll(t, eps)
 	d := eps[0]

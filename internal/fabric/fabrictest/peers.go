@@ -13,8 +13,9 @@ import (
 	"weft/internal/fabric"
 )
 
-// RunGrowing checks that ranks join a running job and leave it. open returns the connected endpoints of
-// size ranks, and what makes the endpoint of a further one, below room, when the others know of it.
+// RunGrowing checks that ranks join a running job and leave it. open returns the connected
+// endpoints of size ranks, and what makes the endpoint of a further one, below room, when the
+// others know of it.
 func RunGrowing(t *testing.T, open func(t *testing.T, size, room int) (eps []fabric.Endpoint, join func(rank int) fabric.Endpoint)) {
 	const size, room = 2, 5
 	eps, join := open(t, size, room)

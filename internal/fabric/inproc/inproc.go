@@ -48,7 +48,8 @@ func New(n int) ([]fabric.Endpoint, error) {
 	return eps, nil
 }
 
-// At returns the endpoint of another rank of the job of ep, which New has returned: one that has joined, after Grow.
+// At returns the endpoint of another rank of the job of ep, which New has returned: one that has
+// joined, after Grow.
 func At(ep fabric.Endpoint, rank int) fabric.Endpoint { return ep.(*endpoint).peers.At(rank) }
 
 func (e *endpoint) Rank() int { return e.rank }
@@ -130,14 +131,16 @@ func (e *endpoint) Close() error {
 
 type divisionKey struct{}
 
-// Divide returns a context under which a run in this process behaves as if its ranks were in processes of these
-// sizes, in the order of ranks: memory of another part is out of reach. It is for tests of what is built on
-// messages between processes. Ranks beyond the sum are in processes of their own.
+// Divide returns a context under which a run in this process behaves as if its ranks were in
+// processes of these sizes, in the order of ranks: memory of another part is out of reach. It is
+// for tests of what is built on messages between processes. Ranks beyond the sum are in processes
+// of their own.
 func Divide(ctx context.Context, sizes ...int) context.Context {
 	return context.WithValue(ctx, divisionKey{}, sizes)
 }
 
-// Division returns where each part of a divided run of n ranks begins, and n; nil if the run is not divided.
+// Division returns where each part of a divided run of n ranks begins, and n; nil if the run is not
+// divided.
 func Division(ctx context.Context, n int) []int {
 	sizes, ok := ctx.Value(divisionKey{}).([]int)
 	if !ok {
@@ -155,7 +158,8 @@ func Division(ctx context.Context, n int) []int {
 	return bounds
 }
 
-// Part returns the endpoints lo up to hi, which then do not know that the others are in the same process.
+// Part returns the endpoints lo up to hi, which then do not know that the others are in the same
+// process.
 func Part(eps []fabric.Endpoint, lo, hi int) []fabric.Endpoint {
 	var part []fabric.Endpoint
 	for _, ep := range eps[lo:hi] {

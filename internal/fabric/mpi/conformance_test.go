@@ -22,9 +22,9 @@ import (
 	"weft/internal/fabric/fabrictest"
 )
 
-// The conformance suite holds all ends of a fabric in one hand. Here they are in several processes: rank 0 of a job runs
-// the suite, and has for each other rank a remote, which passes the calls on to that rank's endpoint, and what the endpoint
-// delivers and ends back.
+// The conformance suite holds all ends of a fabric in one hand. Here they are in several processes:
+// rank 0 of a job runs the suite, and has for each other rank a remote, which passes the calls on
+// to that rank's endpoint, and what the endpoint delivers and ends back.
 
 const (
 	suiteRanks = 4
@@ -130,8 +130,8 @@ func TestConformance(t *testing.T) {
 	}
 }
 
-// What the suite writes before a call, its handlers read when another process has answered. That passes through here, so that the race
-// detector sees it.
+// What the suite writes before a call, its handlers read when another process has answered. That
+// passes through here, so that the race detector sees it.
 var passed atomic.Int64
 
 // near is the endpoint of rank 0.

@@ -21,7 +21,8 @@ import (
 	"weft/internal/fabric"
 )
 
-// shared are the words that Go and C both use; weft_shared of engine.h has the same layout and says what they mean.
+// shared are the words that Go and C both use; weft_shared of engine.h has the same layout and says
+// what they mean.
 type shared struct {
 	seat, bell, stop, turns, deep, waits, polled atomic.Uint32
 }
@@ -76,7 +77,8 @@ type transfer struct {
 }
 
 func newEndpoint(p *Process, rank, size int, span uint64, longest time.Duration) *Endpoint {
-	e := &Endpoint{process: p, rank: rank, size: size, longest: longest, tags: tags{span: span}, table: []*op{nil}, // number 0 is of frames
+	// number 0 is of frames
+	e := &Endpoint{process: p, rank: rank, size: size, longest: longest, tags: tags{span: span}, table: []*op{nil},
 		expects: map[transfer]*op{}, others: map[transfer]int{}, lost: make([]error, size), gone: make([]bool, size), left: size - 1, faded: make(chan struct{})}
 	e.close = sync.OnceValue(e.end)
 	e.pin.Pin(e)
@@ -107,7 +109,8 @@ func (e *Endpoint) Shared(int) ([]byte, error) { return nil, fabric.ErrUnsupport
 func (e *Endpoint) Bind(h fabric.Handler, p fabric.Progress) {
 	e.bind.Do(func() {
 		e.handler, e.progress = h, p
-		e.startWatch() // it ends when the endpoint is closed, and begins to fade; Process.Finalize waits for that
+		// it ends when the endpoint is closed, and begins to fade; Process.Finalize waits for that
+		e.startWatch()
 	})
 }
 
@@ -178,7 +181,8 @@ func (e *Endpoint) Expect(src int, key uint64, dst []byte, done func(error)) {
 	e.submit(newTransfer(opExpect, src, key, dst, done))
 }
 
-// Forget takes an expectation back. If MPI has already matched it, the transfer ends a moment later, by done.
+// Forget takes an expectation back. If MPI has already matched it, the transfer ends a moment
+// later, by done.
 func (e *Endpoint) Forget(src int, key uint64) bool {
 	if e.check(src) != nil {
 		return false
@@ -204,8 +208,9 @@ func (e *Endpoint) forget(src int, key uint64) bool {
 	return o != nil && !o.told && e.withdraw(o, fabric.ErrClosed)
 }
 
-// unqueue takes an expectation back that is queued: where one handler expects and the next one forgets, before the seat is free. What
-// is queued is not done here, since that is for who has called the handler.
+// unqueue takes an expectation back that is queued: where one handler expects and the next one
+// forgets, before the seat is free. What is queued is not done here, since that is for who has
+// called the handler.
 func (e *Endpoint) unqueue(src int, key uint64) bool {
 	e.fetch()
 	for at := &e.todo; *at != nil; at = &(*at).next {
@@ -228,7 +233,8 @@ func (e *Endpoint) Push(dst int, key uint64, data []byte, done func(error)) {
 	e.submit(newTransfer(opPush, dst, key, data, done))
 }
 
-// Drop ends everything with a peer, which the layer above knows to be lost. What MPI has begun to send to it, MPI keeps.
+// Drop ends everything with a peer, which the layer above knows to be lost. What MPI has begun to
+// send to it, MPI keeps.
 func (e *Endpoint) Drop(peer int, err error) {
 	if e.check(peer) == nil && peer != e.rank {
 		e.submit(&op{kind: opDrop, peer: peer, err: &Error{Op: "drop", Rank: peer, Err: err}})
@@ -244,8 +250,9 @@ func newTransfer(kind opKind, peer int, key uint64, data []byte, done func(error
 	return o
 }
 
-// Close ends the rank's part. It waits until what is being sent is sent, and tells the peers, all within Linger. The rest is done behind the
-// scenes: until the peers have closed too, what they send is taken and dropped.
+// Close ends the rank's part. It waits until what is being sent is sent, and tells the peers, all
+// within Linger. The rest is done behind the scenes: until the peers have closed too, what they
+// send is taken and dropped.
 func (e *Endpoint) Close() error { return e.close() }
 
 func (e *Endpoint) end() error {
@@ -255,8 +262,8 @@ func (e *Endpoint) end() error {
 	if e.progress != nil && !e.progress.Retire(e, Linger) {
 		return &Error{Op: "close", Rank: -1, Err: fmt.Errorf("somebody still looks at what has come, after %v", Linger)}
 	}
-	// What is sent is on its way before this side says that nothing more comes: a peer that has heard so from all may go, and
-	// then nobody would take the rest.
+	// What is sent is on its way before this side says that nothing more comes: a peer that has
+	// heard so from all may go, and then nobody would take the rest.
 	sent := e.pollUntil(until, func() bool { return e.todo == nil && e.queue.top.Load() == nil && C.weft_sending(e.c) == 0 })
 	e.take()
 	for r := range e.size {
@@ -279,7 +286,8 @@ func (e *Endpoint) end() error {
 	return nil
 }
 
-// fade is the watch's last duty: to take what comes until nothing more can come, and to give everything back to MPI.
+// fade is the watch's last duty: to take what comes until nothing more can come, and to give
+// everything back to MPI.
 func (e *Endpoint) fade() {
 	for n := time.Duration(0); ; n++ {
 		e.take()
@@ -315,7 +323,8 @@ func (e *Endpoint) refuseQueued() {
 	}
 }
 
-// pollUntil makes progress until over, which is called with the seat, or the time is up. It returns what over says last.
+// pollUntil makes progress until over, which is called with the seat, or the time is up. It returns
+// what over says last.
 func (e *Endpoint) pollUntil(until time.Time, over func() bool) bool {
 	for n := 0; ; n++ {
 		e.take()

@@ -13,8 +13,8 @@
 
 // ---- process-wide
 
-// weft_init initialises MPI. What the library has put in place of Go's signal handlers is taken out again: Go's make
-// panics of faults, and need a stack of their own.
+// weft_init initialises MPI. What the library has put in place of Go's signal handlers is taken out
+// again: Go's make panics of faults, and need a stack of their own.
 int weft_init(int *provided, int *rank, int *size, int *tag_ub, int *was) {
 	struct sigaction saved[65];
 	int have[65] = {0};

@@ -59,8 +59,9 @@ func must(err error) {
 	}
 }
 
-// storm has all ranks send frames and transfers to all, from several goroutines, with so few tags that transfers meet. Each
-// transfer is announced by a frame with its key, as package comm does, and half of its receivers wait by Look.
+// storm has all ranks send frames and transfers to all, from several goroutines, with so few tags
+// that transfers meet. Each transfer is announced by a frame with its key, as package comm does,
+// and half of its receivers wait by Look.
 func storm(p *Process) int {
 	seed, _ := strconv.Atoi(os.Getenv("WEFT_TEST_SEED"))
 	e, err := p.open(world(p), 256)
@@ -293,7 +294,8 @@ func TestFaultsAreGos(t *testing.T) {
 func TestIdle(t *testing.T) { t.Log(succeed(t, 2, "idle")) }
 
 func TestBadMessage(t *testing.T) {
-	out, _ := job(t, 2, "bad", nil) // a rank that is lost leaves without MPI_Finalize, and its launcher may complain
+	// a rank that is lost leaves without MPI_Finalize, and its launcher may complain
+	out, _ := job(t, 2, "bad", nil)
 	require.Contains(t, out, "lost: mpi: receive, rank 0: bad message: its tag is 99")
 }
 

@@ -12,7 +12,8 @@ import (
 	"weft/internal/fabric"
 )
 
-// Detect returns what the environment tells of an MPI launcher, nil if there is none or it is not to count.
+// Detect returns what the environment tells of an MPI launcher, nil if there is none or it is not
+// to count.
 func Detect() (*Launched, error) {
 	use, err := env.UseMPI.Value()
 	if err != nil {
@@ -40,11 +41,13 @@ func Detect() (*Launched, error) {
 	return nil, Strewn()
 }
 
-// ErrStrewn is the error of a process that srun has started as one of several, and told nothing by which these could meet.
+// ErrStrewn is the error of a process that srun has started as one of several, and told nothing by
+// which these could meet.
 var ErrStrewn = errors.New("the processes cannot find each other")
 
-// Strewn returns an error if this process is one of several of a step of Slurm: nobody speaks PMI with them, so each would be a
-// job of its own. SLURM_NTASKS says nothing of that: batch scripts have it too, which run once.
+// Strewn returns an error if this process is one of several of a step of Slurm: nobody speaks PMI
+// with them, so each would be a job of its own. SLURM_NTASKS says nothing of that: batch scripts
+// have it too, which run once.
 func Strewn() error {
 	n, err := strconv.Atoi(env.Get(env.StepTasks))
 	if err != nil || n <= 1 {
@@ -59,10 +62,12 @@ func Strewn() error {
 		"%s=1 if the MPI library finds the others by itself; %s=0 if each process is to run by itself", ErrStrewn, n, env.StepTasks, ways, n, env.UseMPI.Name, env.UseMPI.Name)}
 }
 
-// Alone reports whether the launcher has started one process only, so that there is nothing to connect.
+// Alone reports whether the launcher has started one process only, so that there is nothing to
+// connect.
 func (l *Launched) Alone() bool { return l.Size == 1 }
 
-// Needed returns an error if the launcher has started several processes, and this build cannot connect them.
+// Needed returns an error if the launcher has started several processes, and this build cannot
+// connect them.
 func (l *Launched) Needed() error {
 	if Built || l.By != "" && l.Size <= 1 && l.Rank <= 0 {
 		return nil
@@ -90,8 +95,8 @@ func (l *Launched) agree(library string, rank, size int) error {
 // sketch is an endpoint that has properties, and nothing else.
 type sketch struct{ fabric.Endpoint }
 
-// Sketch returns an endpoint of which only Caps and Close may be called: MPI cannot be tried where no launcher has
-// started the program, and can be started once only.
+// Sketch returns an endpoint of which only Caps and Close may be called: MPI cannot be tried where
+// no launcher has started the program, and can be started once only.
 func Sketch() (fabric.Endpoint, error) {
 	if !Built {
 		return nil, ErrAbsent

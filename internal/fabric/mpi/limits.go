@@ -19,7 +19,8 @@ const (
 	MaxFrame = 16 << 10
 	// Linger bounds how long Close waits for what is under way, and then for the peers to close.
 	Linger = 5 * time.Second
-	// Gather bounds how long Open and Exchange, for which all ranks come together, wait for the ranks to close what was open before.
+	// Gather bounds how long Open and Exchange, for which all ranks come together, wait for the
+	// ranks to close what was open before.
 	Gather = time.Minute
 )
 

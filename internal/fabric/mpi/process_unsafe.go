@@ -54,14 +54,16 @@ type Process struct {
 
 	span uint64 // tags
 
-	mu    sync.Mutex
-	last  *Endpoint // guarded by mu: opened last
-	dirty bool      // guarded by mu: an endpoint did not close in order, or MPI was not initialised here; MPI is left as it is
-	over  bool      // guarded by mu
+	mu   sync.Mutex
+	last *Endpoint // guarded by mu: opened last
+	// guarded by mu: an endpoint did not close in order, or MPI was not initialised here; MPI is
+	// left as it is
+	dirty bool
+	over  bool // guarded by mu
 }
 
-// Start makes this process known to MPI, which is possible once. what is what the environment has told, and is compared with what MPI
-// says; nil: nothing.
+// Start makes this process known to MPI, which is possible once. what is what the environment has
+// told, and is compared with what MPI says; nil: nothing.
 func Start(what *Launched) (*Process, error) {
 	var provided, rank, size, ub, was C.int
 	if err := check("init", -1, C.weft_init(&provided, &rank, &size, &ub, &was)); err != nil {
@@ -79,8 +81,8 @@ func Start(what *Launched) (*Process, error) {
 	return p, nil
 }
 
-// Finalize ends MPI, if all is in order: it waits for the others. If a peer was lost or has not closed, or MPI was begun by somebody else,
-// it leaves MPI as it is.
+// Finalize ends MPI, if all is in order: it waits for the others. If a peer was lost or has not
+// closed, or MPI was begun by somebody else, it leaves MPI as it is.
 func (p *Process) Finalize() error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -93,7 +95,8 @@ func (p *Process) Finalize() error {
 	return check("finalize", -1, C.MPI_Finalize())
 }
 
-// settle waits until the endpoint that was opened last has given back all that it had of MPI. The caller holds mu.
+// settle waits until the endpoint that was opened last has given back all that it had of MPI. The
+// caller holds mu.
 func (p *Process) settle(op string, limit time.Duration) error {
 	e := p.last
 	switch {
@@ -151,7 +154,8 @@ func (p *Process) Exchange(share []byte) ([][]byte, error) {
 	return shares, nil
 }
 
-// Open connects ranks of the MPI world, which are numbered by their places in the list. All of them call Open with the same list.
+// Open connects ranks of the MPI world, which are numbered by their places in the list. All of them
+// call Open with the same list.
 func (p *Process) Open(ranks []int) (fabric.Endpoint, error) {
 	e, err := p.open(ranks, p.span)
 	if err != nil {

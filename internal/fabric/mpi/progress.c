@@ -76,7 +76,8 @@ static void tell(weft_engine *e) {
 	e->turn = 0;
 }
 
-// again posts the receives of the frames that the last events were of, which nobody uses any more. It returns whether that was possible.
+// again posts the receives of the frames that the last events were of, which nobody uses any more.
+// It returns whether that was possible.
 static int again(weft_engine *e) {
 	for (; e->held > 0; e->held--) {
 		int code = weft_post_slot(e, e->head);
@@ -91,7 +92,8 @@ static int again(weft_engine *e) {
 	return 1;
 }
 
-// arrived makes an event of the oldest frame that there is no event of. It returns whether there is one.
+// arrived makes an event of the oldest frame that there is no event of. It returns whether there is
+// one.
 static int arrived(weft_engine *e) {
 	weft_desk *d = &e->desk;
 	int i = e->head + e->held;
@@ -133,14 +135,15 @@ static void drop(weft_engine *e) {
 	free(sink);
 }
 
-// weft_poll looks at what is outstanding until there are events, which it leaves on the desk, the bell rings, or it has looked
-// spins times more.
+// weft_poll looks at what is outstanding until there are events, which it leaves on the desk, the
+// bell rings, or it has looked spins times more.
 void weft_poll(weft_engine *e, int spins) {
 	weft_desk *d = &e->desk;
 	d->n = 0;
 	if (e->held)
 		again(e);
-	// Frames come first, since somebody may be waiting for one; but the transfers have their turn while frames keep coming.
+	// Frames come first, since somebody may be waiting for one; but the transfers have their turn
+	// while frames keep coming.
 	if (e->n > 0 && e->turn >= BULK_EVERY)
 		test(e);
 	for (int i = 0;; i++) {
@@ -149,7 +152,8 @@ void weft_poll(weft_engine *e, int spins) {
 			break;
 		}
 		if (e->live && arrived(e)) {
-			// A frame that was there before it was waited for is perhaps one of many. The next one of a conversation is not: it costs a look.
+			// A frame that was there before it was waited for is perhaps one of many. The next one
+			// of a conversation is not: it costs a look.
 			if (i == 0)
 				while (d->n < WEFT_BATCH && e->live && arrived(e))
 					;

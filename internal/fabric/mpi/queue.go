@@ -43,7 +43,8 @@ type op struct {
 	pin  runtime.Pinner // of a transfer's memory, which MPI has until left is zero
 }
 
-// queue takes operations from any goroutine. Who has the seat takes them all out, in the order in which they were put in.
+// queue takes operations from any goroutine. Who has the seat takes them all out, in the order in
+// which they were put in.
 type queue struct{ top atomic.Pointer[op] }
 
 func (q *queue) push(o *op) {

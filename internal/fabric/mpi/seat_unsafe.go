@@ -36,7 +36,8 @@ import (
 	"weft/internal/fabric"
 )
 
-// spins is how often one call of C looks, if nothing happens and whoever polls is patient: some microseconds.
+// spins is how often one call of C looks, if nothing happens and whoever polls is patient: some
+// microseconds.
 const spins = 64
 
 // What the seat's word says.
@@ -57,7 +58,8 @@ func (e *Endpoint) take() {
 	}
 }
 
-// rise does what was queued meanwhile and gives the seat up. README.md, "The seat", has the reason for the order.
+// rise does what was queued meanwhile and gives the seat up. README.md, "The seat", has the reason
+// for the order.
 func (e *Endpoint) rise() {
 	for {
 		e.drain()
@@ -98,7 +100,8 @@ func (e *Endpoint) Poll(patient bool) bool {
 	return did
 }
 
-// Arm says whether somebody polls who will say when he gives up. If he does, the watch looks from then on.
+// Arm says whether somebody polls who will say when he gives up. If he does, the watch looks from
+// then on.
 func (e *Endpoint) Arm(on bool, why fabric.Leaving) fabric.Armed {
 	if !on {
 		e.s.polled.Store(1)
@@ -122,8 +125,8 @@ func (e *Endpoint) turn(spins C.int) bool {
 	return e.handle()
 }
 
-// handle deals with the events on the desk, and reports whether there are any. The caller has the seat; what is called from here may not,
-// and queues.
+// handle deals with the events on the desk, and reports whether there are any. The caller has the
+// seat; what is called from here may not, and queues.
 func (e *Endpoint) handle() bool {
 	n := int(e.desk.n)
 	e.desk.n = 0
@@ -253,7 +256,8 @@ func (e *Endpoint) lose(peer int, err error) {
 	}
 }
 
-// withdraw takes an expectation back from MPI. If that has matched it, the transfer ends with err later.
+// withdraw takes an expectation back from MPI. If that has matched it, the transfer ends with err
+// later.
 func (e *Endpoint) withdraw(o *op, err error) bool {
 	if C.weft_take_back(e.c, C.uint64_t(o.id), C.uint64_t(o.left)) != 0 {
 		e.retire(o)
@@ -362,8 +366,8 @@ func (e *Endpoint) enter(o *op) {
 	o.left = uint64(C.weft_pieces(C.uint64_t(len(o.data))))
 }
 
-// expect posts the receives of a transfer. The peer hears of another tag by a frame that goes out before any that can
-// tell it the key.
+// expect posts the receives of a transfer. The peer hears of another tag by a frame that goes out
+// before any that can tell it the key.
 func (e *Endpoint) expect(o *op) error {
 	tag, other, ok := e.tags.take(o.peer, o.key)
 	if !ok {

@@ -38,7 +38,8 @@ void weft_release(weft_engine *e, buffer *b) {
 	*list = b;
 }
 
-// touched says that something was begun: the watch will look soon. README.md, "Who polls", has the reason for the order.
+// touched says that something was begun: the watch will look soon. README.md, "Who polls", has the
+// reason for the order.
 static void touched(weft_engine *e) {
 	__atomic_fetch_add(&e->shared->turns, 1, __ATOMIC_SEQ_CST);
 	if (LOAD(&e->shared->deep))
@@ -131,7 +132,8 @@ void weft_finish(weft_engine *e, uint64_t id, int peer, uint64_t bytes, int code
 	e->over[e->over_n++] = (ended){id, bytes, peer, code};
 }
 
-// weft_push begins to send a transfer. Each of its pieces ends by an event of its own, also those that could not begin.
+// weft_push begins to send a transfer. Each of its pieces ends by an event of its own, also those
+// that could not begin.
 int weft_push(weft_engine *e, int dst, int tag, const char *data, uint64_t n, uint64_t id) {
 	int code = MPI_SUCCESS;
 	touched(e);
@@ -168,8 +170,8 @@ int weft_expect(weft_engine *e, int src, int tag, char *data, uint64_t n, uint64
 	return code;
 }
 
-// weft_take_back withdraws an expectation, if no byte of it has been matched. Cancelling a receive is local: it is cancelled, or it has met
-// its message and ends when that is here.
+// weft_take_back withdraws an expectation, if no byte of it has been matched. Cancelling a receive
+// is local: it is cancelled, or it has met its message and ends when that is here.
 int weft_take_back(weft_engine *e, uint64_t id, uint64_t pieces) {
 	uint64_t have = 0, gone = 0;
 	e->strays = 1;

@@ -20,7 +20,8 @@
 #define STORE(p, v) __atomic_store_n((p), (v), __ATOMIC_SEQ_CST)
 
 enum {
-	ALONE = 1 << 14,    // polls between two offers of the processor, if each rank of this machine has one,
+	// polls between two offers of the processor, if each rank of this machine has one,
+	ALONE = 1 << 14,
 	CROWDED = 8,        // and if not
 	BULK_EVERY = 8,     // events between two looks at the transfers while frames keep coming
 	STRAYS_EVERY = 16,  // idle polls between two looks for bytes that nobody expects
@@ -90,9 +91,13 @@ struct weft_engine {
 	int kicked;
 };
 
-int weft_grow(weft_engine *e);                                                  // room for one more request; 0: no memory
-int weft_post_slot(weft_engine *e, int i);                                      // posts a receive of a frame
-void weft_release(weft_engine *e, buffer *b);                                   // a send buffer that MPI is done with
-void weft_finish(weft_engine *e, uint64_t id, int peer, uint64_t bytes, int code); // the end of a piece is to be told
+// room for one more request; 0: no memory
+int weft_grow(weft_engine *e);
+// posts a receive of a frame
+int weft_post_slot(weft_engine *e, int i);
+// a send buffer that MPI is done with
+void weft_release(weft_engine *e, buffer *b);
+// the end of a piece is to be told
+void weft_finish(weft_engine *e, uint64_t id, int peer, uint64_t bytes, int code);
 
 #endif

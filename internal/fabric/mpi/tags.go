@@ -7,9 +7,10 @@ package mpi
 
 import "weft/internal/fabric"
 
-// tags chooses the MPI tags of the transfers that a rank expects. Both ends derive the same tag from a transfer's key, so
-// that nothing has to be said; but there are more keys than tags, and two transfers from one rank that are under way at a time must not
-// have one. The second then gets another tag, which the sender is told (see README.md).
+// tags chooses the MPI tags of the transfers that a rank expects. Both ends derive the same tag
+// from a transfer's key, so that nothing has to be said; but there are more keys than tags, and two
+// transfers from one rank that are under way at a time must not have one. The second then gets
+// another tag, which the sender is told (see README.md).
 type tags struct {
 	span uint64 // tags from 0 to span-1
 	busy map[place]bool
@@ -20,8 +21,8 @@ type place struct{ peer, tag int }
 
 func (t *tags) of(key uint64) int { return int(key % t.span) }
 
-// take returns a tag for a transfer, which nobody else has until it is given back, and whether it is another one than that of the
-// key; false if there is none left.
+// take returns a tag for a transfer, which nobody else has until it is given back, and whether it
+// is another one than that of the key; false if there is none left.
 func (t *tags) take(peer int, key uint64) (tag int, other, ok bool) {
 	if t.busy == nil {
 		t.busy = make(map[place]bool)

@@ -131,7 +131,8 @@ static void *watch(void *arg) {
 }
 
 int weft_watch(weft_engine *e, uintptr_t handle, uint64_t longest) {
-	// The program's signals are for threads that Go has made. What is left here is a fault's, and what Go sends to its threads.
+	// The program's signals are for threads that Go has made. What is left here is a fault's, and
+	// what Go sends to its threads.
 	static const int open[] = {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGTRAP, SIGABRT, SIGPROF, SIGURG};
 	sigset_t blocked, saved;
 	pthread_attr_t attr;

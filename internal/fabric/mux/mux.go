@@ -6,13 +6,13 @@
 //	ep := mux.New(0, []fabric.Endpoint{tcp, shm, shm, tcp}, nil) // by rank
 //
 // Invariants:
-//   - A pair uses one fabric from the first frame to the last. So the order of its frames is that of its fabric, and a transfer is
-//     expected where its bytes come.
-//   - Nothing is added to the way of a frame but the choice of an endpoint from a slice: handlers are bound to the fabrics themselves,
-//     and so is the goroutine that polls.
+//   - A pair uses one fabric from the first frame to the last. So the order of its frames is that
+//     of its fabric, and a transfer is expected where its bytes come.
+//   - Nothing is added to the way of a frame but the choice of an endpoint from a slice: handlers
+//     are bound to the fabrics themselves, and so is the goroutine that polls.
 //
-// The table only grows, and the fabrics do their own locking; so any goroutine may call anything, as with every endpoint. Close
-// closes all fabrics at once, since each may wait for its peers.
+// The table only grows, and the fabrics do their own locking; so any goroutine may call anything,
+// as with every endpoint. Close closes all fabrics at once, since each may wait for its peers.
 package mux
 
 import (
@@ -32,10 +32,11 @@ type endpoint struct {
 	more  func(rank int) fabric.Endpoint
 }
 
-// New returns the endpoint of a rank that reaches each peer, and itself, by the given endpoint. If that is one and the same, New
-// returns it.
+// New returns the endpoint of a rank that reaches each peer, and itself, by the given endpoint. If
+// that is one and the same, New returns it.
 //
-// more says which of them reaches a rank that joins; nil: ranks cannot join, unless there is one endpoint, which says so itself.
+// more says which of them reaches a rank that joins; nil: ranks cannot join, unless there is one
+// endpoint, which says so itself.
 func New(rank int, peers []fabric.Endpoint, more func(rank int) fabric.Endpoint) fabric.Endpoint {
 	e := &endpoint{rank: rank, more: more}
 	_ = e.peers.Grow(len(peers), func(r int) *fabric.Endpoint { return &peers[r] })

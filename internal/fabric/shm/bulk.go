@@ -39,8 +39,8 @@ type transferKey struct {
 	key uint64
 }
 
-// outgoing is a transfer whose memory is here. It ends when the receiver says so, or when this side has copied the last chunk; never while
-// this side copies.
+// outgoing is a transfer whose memory is here. It ends when the receiver says so, or when this side
+// has copied the last chunk; never while this side copies.
 type outgoing struct {
 	data []byte
 	done func(error)
@@ -92,8 +92,9 @@ func (e *Endpoint) Work() {
 	}
 }
 
-// settle waits until nobody does a job any more, and reports whether that is so. It is called once, when nobody adds any. Jobs are done
-// without the turn, so the turn does not tell: a goroutine that has left it long ago may still copy.
+// settle waits until nobody does a job any more, and reports whether that is so. It is called once,
+// when nobody adds any. Jobs are done without the turn, so the turn does not tell: a goroutine that
+// has left it long ago may still copy.
 func (b *bulk) settle(d deadline) bool {
 	b.mu.Lock()
 	if b.busy == 0 {
@@ -175,7 +176,8 @@ func (p *peer) offered(key, addr, n uint64) error {
 	return nil
 }
 
-// tell sends a frame of this fabric's own. An error means that the peer is lost, which ends the transfer anyway.
+// tell sends a frame of this fabric's own. An error means that the peer is lost, which ends the
+// transfer anyway.
 func (p *peer) tell(kind uint64, words ...uint64) {
 	var f fabric.Frame
 	copy(f.Head[:], words)
@@ -194,7 +196,8 @@ func (p *peer) read(t transferKey, in *incoming, addr uint64, generation uint32)
 	p.readEnded(t, last, err)
 }
 
-// copyChunks copies between mem and the peer's memory what the deal has for this side, and reports whether the last chunk was among that.
+// copyChunks copies between mem and the peer's memory what the deal has for this side, and reports
+// whether the last chunk was among that.
 func (p *peer) copyChunks(d *deal, generation uint32, mem []byte, addr uint64, move func(int, []byte, uint64) error) (last bool, err error) {
 	chunks := chunksOf(len(mem))
 	for err == nil && !last {

@@ -114,7 +114,8 @@ func TestCopies(t *testing.T) {
 					got.is(t, none)
 					require.False(t, in.busy)
 					require.True(t, b.looks(t))
-				default: // the receiver has begun with the first when the sender comes, and ends last
+				default:
+					// the receiver has begun with the first when the sender comes, and ends last
 					d := &to.in.ctl.deals[0]
 					c, ok := d.take(1, chunksOf(n))
 					require.True(t, ok)
@@ -260,7 +261,8 @@ func TestWhoCopies(t *testing.T) {
 func TestDamagedTransfers(t *testing.T) {
 	const n = 2*chunk + 1
 	for name, row := range map[string]struct {
-		does func(a, b *actor, here, there *freight) error // rank 0 has a transfer under way from it and one to it
+		// rank 0 has a transfer under way from it and one to it
+		does func(a, b *actor, here, there *freight) error
 		want string
 		jobs int32
 	}{

@@ -13,7 +13,8 @@ import (
 const (
 	lineSize = 64                     // of a cache
 	headSize = 8 + 8*fabric.HeadWords // of a frame in a ring: the first word and the head
-	// EagerLimit is the advice of this fabric in bytes. Up to it, two copies cost less than the offer, the copy by the kernel and the answer.
+	// EagerLimit is the advice of this fabric in bytes. Up to it, two copies cost less than the
+	// offer, the copy by the kernel and the answer.
 	EagerLimit = 16 << 10
 	rankBits   = 14 // of a rank in the first word of a frame
 	// MaxSize is the largest number of ranks: each has its ring in each inbox.
@@ -26,12 +27,12 @@ type Config struct {
 	Size int // number of ranks; those of other nodes count
 	// Room is how many ranks the job may grow to; it is the same at all ranks. Zero means Size.
 	Room int
-	// Lookup returns what Addr of another rank's endpoint has returned. It does not block. It is called once for each rank, with the
-	// first frame to or from it.
+	// Lookup returns what Addr of another rank's endpoint has returned. It does not block. It is
+	// called once for each rank, with the first frame to or from it.
 	Lookup func(rank int) (string, error)
 
-	// SingleCopy is from how many bytes on a transfer is one copy by the kernel, from process to process, where that is possible. Zero means
-	// env.DefaultSingleCopy; a negative number, never.
+	// SingleCopy is from how many bytes on a transfer is one copy by the kernel, from process to
+	// process, where that is possible. Zero means env.DefaultSingleCopy; a negative number, never.
 	SingleCopy int
 }
 

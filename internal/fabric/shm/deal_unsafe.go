@@ -12,7 +12,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// numDeals is the number of transfers of one pair of ranks and direction that both sides copy at once. Others are the receiver's alone.
+// numDeals is the number of transfers of one pair of ranks and direction that both sides copy at
+// once. Others are the receiver's alone.
 const numDeals = 8
 
 // deal deals out the chunks of a transfer to its two sides. It lies in the receiver's inbox.

@@ -30,7 +30,8 @@ func New(cfg Config) (*Endpoint, error) {
 	if e.bell, err = newBell(); err != nil {
 		return nil, errors.Join(err, e.release())
 	}
-	// Where a process may be read by its descendants only, this one lets all of its user read it. Elsewhere the call is not known.
+	// Where a process may be read by its descendants only, this one lets all of its user read it.
+	// Elsewhere the call is not known.
 	_ = unix.Prctl(unix.PR_SET_PTRACER, ^uintptr(0), 0, 0, 0)
 	switch {
 	case cfg.SingleCopy == 0:
@@ -43,7 +44,8 @@ func New(cfg Config) (*Endpoint, error) {
 	}
 	e.bulk.out, e.bulk.in = make(map[transferKey]*outgoing), make(map[transferKey]*incoming)
 	token := e.box.head.token[:]
-	// The process, its descriptors of inbox and pipe, what it says of itself in the inbox, and where that is in its memory.
+	// The process, its descriptors of inbox and pipe, what it says of itself in the inbox, and
+	// where that is in its memory.
 	e.addr = fmt.Sprintf("%d %d %d %x %x", os.Getpid(), e.file.Fd(), e.bell.descriptor(), token, address(token))
 	return e, nil
 }
@@ -176,8 +178,8 @@ func (e *Endpoint) Shared(rank int) ([]byte, error) {
 // linger is how long Close waits for peers to take what is queued. Tests wait less long.
 var linger = 5 * time.Second
 
-// Close ends the rank's part: what is queued is written, transfers that are begun end, both in bounded time, and the peers are told.
-// What is in their rings stays there.
+// Close ends the rank's part: what is queued is written, transfers that are begun end, both in
+// bounded time, and the peers are told. What is in their rings stays there.
 func (e *Endpoint) Close() error {
 	e.closeOnce.Do(func() {
 		d := newDeadline(linger)
@@ -200,7 +202,8 @@ func (e *Endpoint) Close() error {
 		}
 		e.wg.Wait()
 		if e.bound.Load() && !e.progress.Retire(e, linger) {
-			// A handler that does not return, or has ended its goroutine. What it may use stays mapped.
+			// A handler that does not return, or has ended its goroutine. What it may use stays
+			// mapped.
 			e.closeErr = errors.New("shm: somebody still looks at what has come")
 			return
 		}

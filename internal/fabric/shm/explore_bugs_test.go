@@ -11,7 +11,8 @@ import (
 	"weft/internal/explore"
 )
 
-// TestPlantedBugs: each step of the package comment, left out or out of order, is found by the exploration.
+// TestPlantedBugs: each step of the package comment, left out or out of order, is found by the
+// exploration.
 func TestPlantedBugs(t *testing.T) { explore.FindBugs(t, "shm", plantedBugs) }
 
 var plantedBugs = []explore.Bug{

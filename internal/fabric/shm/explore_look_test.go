@@ -12,7 +12,8 @@ import (
 	"weft/internal/xatomic"
 )
 
-// TestExploreLook: who looks, who sleeps, and who wakes. In the end all that was sent has come, and the receiver can be woken.
+// TestExploreLook: who looks, who sleeps, and who wakes. In the end all that was sent has come, and
+// the receiver can be woken.
 func TestExploreLook(t *testing.T) { exploreAll(t, lookPrograms) }
 
 // at makes a job whose rank 0 sleeps and is at rest in the end; it and the others know each other.
@@ -173,7 +174,8 @@ var lookPrograms = []program{
 	}},
 }
 
-// TestExploreAwake: to send to a rank where somebody looks takes no system call, whoever else comes and goes.
+// TestExploreAwake: to send to a rank where somebody looks takes no system call, whoever else comes
+// and goes.
 func TestExploreAwake(t *testing.T) { exploreAll(t, awakePrograms) }
 
 var awakePrograms = []program{

@@ -10,10 +10,12 @@ import (
 	"testing"
 )
 
-// TestExploreFull: a ring that is full. Its producer sleeps until there is room, and what it could not write comes after all.
+// TestExploreFull: a ring that is full. Its producer sleeps until there is room, and what it could
+// not write comes after all.
 func TestExploreFull(t *testing.T) { exploreAll(t, fullPrograms) }
 
-// full makes a job in which rank 1 has filled its ring, begun so many lines behind its beginning, and rank 0 is knocked.
+// full makes a job in which rank 1 has filled its ring, begun so many lines behind its beginning,
+// and rank 0 is knocked.
 func (l *lab) full(lines int) []*rank {
 	r := l.at(2)
 	r[1].sleeps()
@@ -36,7 +38,8 @@ var fullPrograms = []program{
 		r := l.full(3)
 		r[1].Go("1 sender", func() { r[1].send(0, true) })
 	}},
-	{"who waits", 1_000, func(l *lab) { // the producer's process waits for an answer to the frame that has no room
+	{"who waits", 1_000, func(l *lab) {
+		// the producer's process waits for an answer to the frame that has no room
 		r := l.full(0)
 		n := r[1].sent[0] + 1
 		r[0].each = func(_ int, k uint64) {
@@ -47,7 +50,8 @@ var fullPrograms = []program{
 		r[1].sender(0, 1)
 		r[1].waiter(0, 1)
 	}},
-	{"who looks there", 1_000, func(l *lab) { // the consumer's process has somebody who comes and goes
+	{"who looks there", 1_000, func(l *lab) {
+		// the consumer's process has somebody who comes and goes
 		r := l.full(0)
 		r[1].sender(0, 1)
 		r[0].visits()
@@ -83,7 +87,8 @@ func (r *rank) saysGoodbye(k int) {
 	})
 }
 
-// dies has a rank send frames until its process is killed before a step, of which the others learn as they do.
+// dies has a rank send frames until its process is killed before a step, of which the others learn
+// as they do.
 func (r *rank) dies(step, frames int, news func()) {
 	r.Mortal(fmt.Sprintf("%d sender", r.e.cfg.Rank), step, func() {
 		for range frames {
@@ -158,8 +163,9 @@ func endPrograms() []program {
 			r[1].closes()
 		}},
 	}
-	// Killed before each step. Those of a frame are a lock, the frame, a load and a change of the look word, the byte, and the unlock; of a first frame, two
-	// more, by which one makes oneself known.
+	// Killed before each step. Those of a frame are a lock, the frame, a load and a change of the
+	// look word, the byte, and the unlock; of a first frame, two more, by which one makes oneself
+	// known.
 	for step := range 12 {
 		some := 0
 		if step > 6 { // in the second frame
@@ -191,7 +197,8 @@ func endPrograms() []program {
 			r[0].Go("0 looker", func() { r[0].g.Poll() })
 		}}, program{fmt.Sprintf("one that was sent to dies before step %d of its first frame, and another one sends", step), 1000, func(l *lab) {
 			r := l.job(3)
-			acquainted(r[0], r[2]) // whose frame has somebody poll who does not see yet that rank 1 has come
+			// whose frame has somebody poll who does not see yet that rank 1 has come
+			acquainted(r[0], r[2])
 			r[0].sleeps()
 			r[0].atRest()
 			r[0].knows(r[1])

@@ -18,8 +18,10 @@ import (
 
 // program is a small job whose every order is run.
 type program struct {
-	name  string
-	some  int // if not zero: so many orders by chance only, unless all are asked for by -explore.big; with -short, none
+	name string
+	// if not zero: so many orders by chance only, unless all are asked for by -explore.big; with
+	// -short, none
+	some  int
 	setup func(l *lab)
 }
 
@@ -34,8 +36,9 @@ func exploreAll(t *testing.T, programs []program) {
 	}
 }
 
-// lab is a job whose processes are goroutines of the explorer. The endpoints are the real ones; their memory is in the process, their bells are channels,
-// and a process that has come to know another one's end is told by the program.
+// lab is a job whose processes are goroutines of the explorer. The endpoints are the real ones;
+// their memory is in the process, their bells are channels, and a process that has come to know
+// another one's end is told by the program.
 type lab struct {
 	*explore.Run
 	ranks []*rank
@@ -220,7 +223,8 @@ func (r *rank) waiter(src int, n uint64) {
 	})
 }
 
-// seeker waits for frame n of a sender, as package comm does in a blocking receive: it seeks the frame, and if it gives up, waits for whoever delivers it.
+// seeker waits for frame n of a sender, as package comm does in a blocking receive: it seeks the
+// frame, and if it gives up, waits for whoever delivers it.
 func (r *rank) seeker(src int, n uint64) {
 	k := &seeking{src: src, n: n, woken: make(xatomic.Chan[struct{}], 1)}
 	before := r.each
@@ -267,7 +271,8 @@ type seeking struct {
 	picked bool // of the goroutine that polls
 }
 
-// atRest says that in the end what was sent to r has come, and that r sleeps so that it can be woken.
+// atRest says that in the end what was sent to r has come, and that r sleeps so that it can be
+// woken.
 func (r *rank) atRest() {
 	r.End(func() error {
 		for k, s := range r.ranks {

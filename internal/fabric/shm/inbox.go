@@ -31,7 +31,8 @@ var controlSize = (shmem.SizeOf[ringControl]() + lineSize - 1) &^ (lineSize - 1)
 
 func align(n int) int { return (n + pageSize - 1) &^ (pageSize - 1) }
 
-// place returns where in an inbox of n ranks the controls begin, behind the memory for others, and the rings, and where it ends.
+// place returns where in an inbox of n ranks the controls begin, behind the memory for others, and
+// the rings, and where it ends.
 func place(n int) (controls, rings, end int) {
 	controls = pageSize + sharedSize
 	rings = align(controls + n*controlSize)

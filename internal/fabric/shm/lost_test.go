@@ -126,7 +126,8 @@ func soon(t *testing.T, ok func() bool) {
 	}
 }
 
-// A process that is killed is lost once, behind the last frame that it has sent; what waits for it ends.
+// A process that is killed is lost once, behind the last frame that it has sent; what waits for it
+// ends.
 func TestKilled(t *testing.T) {
 	ep, c, cmd, in := startChild(t)
 	ended := make(chan error, 2)
@@ -223,8 +224,8 @@ func TestBadAddress(t *testing.T) {
 	}
 }
 
-// Frames and transfers of all sizes from several goroutines at each end, with a handler that answers and lookers that come and go:
-// nothing is lost, doubled or out of order.
+// Frames and transfers of all sizes from several goroutines at each end, with a handler that
+// answers and lookers that come and go: nothing is lost, doubled or out of order.
 func TestHammer(t *testing.T) {
 	for _, single := range []int{1, -1, 100 << 10} {
 		const ranks, senders, per = 3, 2, 200
@@ -311,7 +312,8 @@ func TestHammer(t *testing.T) {
 	}
 }
 
-// Several goroutines of one rank deliver offers and make the copies of others, while the peer makes more.
+// Several goroutines of one rank deliver offers and make the copies of others, while the peer makes
+// more.
 func TestOffersBesideCopiesHammer(t *testing.T) {
 	const transfers, lookers, size = 8000, 3, 2 << 10
 	eps := openAll(t, 2, func(c *Config) { c.SingleCopy = 1 })

@@ -18,12 +18,13 @@ import (
 	"weft/internal/shmem"
 )
 
-// knockSpin is how many times a sender looks whether somebody begins to look, before it wakes the peer's sleeper: half a microsecond, or a
-// quarter of what waking costs. Ranks that talk to each other look all the time, but for moments.
+// knockSpin is how many times a sender looks whether somebody begins to look, before it wakes the
+// peer's sleeper: half a microsecond, or a quarter of what waking costs. Ranks that talk to each
+// other look all the time, but for moments.
 const knockSpin = 500
 
-// A poll looks so many times if there is nothing, since a look costs less than to come again. patientLooks is
-// for callers that would come at once.
+// A poll looks so many times if there is nothing, since a look costs less than to come again.
+// patientLooks is for callers that would come at once.
 const looks, patientLooks = 4, 24
 
 // group counts goroutines.
@@ -100,7 +101,8 @@ func openRope(path string) (rope, error) {
 func (r rope) ring()  { _, _ = unix.Write(r.fd, []byte{0}) }
 func (r rope) close() { _ = unix.Close(r.fd) }
 
-// makeInbox makes the memory of an inbox for n ranks. The descriptor must stay open while others may come.
+// makeInbox makes the memory of an inbox for n ranks. The descriptor must stay open while others
+// may come.
 func makeInbox(n int) (*inbox, *os.File, error) {
 	_, _, end := place(n)
 	f, err := shmem.Create("weft inbox", end)
@@ -140,8 +142,8 @@ func openInbox(path string, n, src int, token [16]byte) (*inbox, error) {
 	return b, nil
 }
 
-// prefault has the kernel map the memory now, and not when messages come: there is a page for every 64 small frames of the first lap, and each
-// costs as much as twenty frames.
+// prefault has the kernel map the memory now, and not when messages come: there is a page for every
+// 64 small frames of the first lap, and each costs as much as twenty frames.
 func prefault(mem []byte) { shmem.Populate(mem, 0, len(mem)) }
 
 func (b *inbox) unmap() {

@@ -166,7 +166,8 @@ func TestOpenInbox(t *testing.T) {
 
 // What cannot be made is an error, and nothing is left of it.
 func TestMakeInboxFails(t *testing.T) {
-	for n, want := range map[int]error{-10: unix.EINVAL, 1 << 39: unix.ENOMEM} { // a negative size; more than can be mapped
+	for n, want := range map[int]error{-10: unix.EINVAL, 1 << 39: unix.ENOMEM} {
+		// a negative size; more than can be mapped
 		givesBack(t, func() {
 			b, f, err := makeInbox(n)
 			require.ErrorIs(t, err, want)

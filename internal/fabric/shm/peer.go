@@ -80,11 +80,13 @@ func (p *peer) connect() error {
 	return nil
 }
 
-// unreachable has the goroutine that polls end everything with the peer, when its last frame is delivered.
+// unreachable has the goroutine that polls end everything with the peer, when its last frame is
+// delivered.
 func (p *peer) unreachable() {
 	if !p.dead.Swap(true) {
 		p.e.deaths.Add(1)
-		// Whatever the look word says: it may be odd because the peer has died between the change and the byte.
+		// Whatever the look word says: it may be odd because the peer has died between the change
+		// and the byte.
 		p.e.bell.ring() //bug:death
 	}
 }
@@ -127,7 +129,8 @@ func (p *peer) meet() {
 func (p *peer) send(kind uint64, f *fabric.Frame, done func(error)) error {
 	p.mu.Lock()
 	err := p.open()
-	// A peer that has sent, and cannot be reached, may have said why: the error comes behind its frames.
+	// A peer that has sent, and cannot be reached, may have said why: the error comes behind its
+	// frames.
 	last := p.state == lost && !p.ended && p.e.box.control(p.rank).joined.Load() != 0
 	if err != nil && !last {
 		p.mu.Unlock()
@@ -160,7 +163,8 @@ func (p *peer) enqueue(it item) {
 	}
 }
 
-// flush writes what is queued, as far as there is room, and reports whether there was. If there is not, the consumer wakes this side later.
+// flush writes what is queued, as far as there is room, and reports whether there was. If there is
+// not, the consumer wakes this side later.
 func (p *peer) flush() bool {
 	p.mu.Lock()
 	if len(p.queue) == 0 || p.state == lost {
@@ -208,7 +212,8 @@ func (p *peer) written(it item, err error) {
 	}
 }
 
-// knock wakes the peer's sleeper if nobody looks there. The caller holds mu, behind which leave unmaps the word and closes the rope.
+// knock wakes the peer's sleeper if nobody looks there. The caller holds mu, behind which leave
+// unmaps the word and closes the rope.
 func (p *peer) knock() {
 	for range knockSpin { //bug:W2-look
 		if p.look.Load() != 0 {
@@ -252,7 +257,8 @@ func (p *peer) take(kind uint64, f *fabric.Frame) error {
 	}
 }
 
-// lose ends everything with the peer. Without err it has said goodbye; otherwise the handler is told, unless this side has closed.
+// lose ends everything with the peer. Without err it has said goodbye; otherwise the handler is
+// told, unless this side has closed.
 func (p *peer) lose(err error) {
 	p.mu.Lock()
 	if p.ended {
@@ -348,7 +354,8 @@ type Endpoint struct {
 	frame   fabric.Frame // the one that is being taken
 
 	pending xatomic.Int32 // peers with frames that wait for room
-	deaths  xatomic.Int32 // peers whose processes have ended, and whose rings are to be looked at for the last time
+	// peers whose processes have ended, and whose rings are to be looked at for the last time
+	deaths xatomic.Int32
 
 	closed    xatomic.Bool
 	bound     xatomic.Bool

@@ -285,7 +285,8 @@ func TestDamagedRingEndsThePeer(t *testing.T) {
 // A side that closes says so to each peer that it knows, or that knows it, when there is room;
 // others are left alone.
 func TestPeerCloses(t *testing.T) {
-	closedBy := func(t *testing.T, a, b *actor, last int) { // b takes what is there, and a closing frame behind it
+	closedBy := func(t *testing.T, a, b *actor, last int) {
+		// b takes what is there, and a closing frame behind it
 		t.Helper()
 		for b.looks(t) || a.looks(t) {
 		}

@@ -15,7 +15,8 @@ import (
 // batch is how many frames of one peer are taken before those of the next.
 const batch = 32
 
-// The bits of the look word. At zero, this rank is to be woken for what comes: package comment, "Who polls".
+// The bits of the look word. At zero, this rank is to be woken for what comes: package comment,
+// "Who polls".
 const (
 	lookRung  = 1 << iota // somebody has written to the pipe, and the sleeper is not up yet
 	lookAwake             // somebody polls
@@ -38,8 +39,8 @@ func (e *Endpoint) Arm(on bool, _ fabric.Leaving) fabric.Armed {
 	return fabric.ArmedFully
 }
 
-// isLeft is the end of polling. It reports whether something is here that nobody would come for; if this
-// rank was rung, the sleeper comes.
+// isLeft is the end of polling. It reports whether something is here that nobody would come for; if
+// this rank was rung, the sleeper comes.
 func (e *Endpoint) isLeft() bool {
 	return e.asleep() == 0 && e.ready() //bug:R2
 }
@@ -104,7 +105,8 @@ func (e *Endpoint) ready() bool {
 	return e.news()
 }
 
-// Poll delivers what is there and reports whether it was anything. It ends when what the caller waits for has come.
+// Poll delivers what is there and reports whether it was anything. It ends when what the caller
+// waits for has come.
 func (e *Endpoint) Poll(patient bool) (did bool) {
 	n := looks
 	if patient {
@@ -183,7 +185,8 @@ func (e *Endpoint) join(n uint32) {
 	}
 }
 
-// bury ends the peers whose processes have ended. What they have sent before is delivered. The caller has the turn to poll.
+// bury ends the peers whose processes have ended. What they have sent before is delivered. The
+// caller has the turn to poll.
 func (e *Endpoint) bury() {
 	for _, p := range e.peers.All() {
 		if p.dead.Load() && !p.buried {
@@ -200,7 +203,8 @@ func (e *Endpoint) bury() {
 	}
 }
 
-// flush moves frames that have waited for room, and reports whether there were any. The caller has the turn to poll.
+// flush moves frames that have waited for room, and reports whether there were any. The caller has
+// the turn to poll.
 func (e *Endpoint) flush() (did bool) {
 	for _, p := range e.peers.All() {
 		if p.queued.Load() {
@@ -210,8 +214,8 @@ func (e *Endpoint) flush() (did bool) {
 	return did
 }
 
-// Drop ends everything with a peer, which the layer above knows to be lost. Its memory stays mapped until the endpoint is closed: somebody may be
-// looking at it.
+// Drop ends everything with a peer, which the layer above knows to be lost. Its memory stays mapped
+// until the endpoint is closed: somebody may be looking at it.
 func (e *Endpoint) Drop(peer int, err error) {
 	if p := e.peers.At(peer); p != nil && peer != e.cfg.Rank && e.bound.Load() && !e.closed.Load() {
 		p.lose(err)

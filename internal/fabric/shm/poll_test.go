@@ -65,8 +65,8 @@ func TestStirs(t *testing.T) {
 	require.Equal(t, sends(0, 1, n), b.hears())
 }
 
-// A poll that finds nothing leaves the look word alone; one that finds something raises it before it
-// delivers, and keeps it so until the source is armed.
+// A poll that finds nothing leaves the look word alone; one that finds something raises it before
+// it delivers, and keeps it so until the source is armed.
 func TestPoll(t *testing.T) {
 	a, b := twoRanks(t)
 	require.False(t, a.Poll(false))
@@ -93,8 +93,8 @@ func TestPoll(t *testing.T) {
 	require.False(t, a.Poll(false))
 }
 
-// What is here when the source is armed is told, unless the sleeper is on its way; who may not deliver
-// it wakes that.
+// What is here when the source is armed is told, unless the sleeper is on its way; who may not
+// deliver it wakes that.
 func TestArm(t *testing.T) {
 	a, b := twoRanks(t)
 	rings := a.rings(t)
@@ -168,7 +168,8 @@ func TestCloseMakesCopies(t *testing.T) {
 	require.True(t, copied)
 }
 
-// Close waits, for a bounded time, for a goroutine that copies, though that has no turn: it uses memory that goes.
+// Close waits, for a bounded time, for a goroutine that copies, though that has no turn: it uses
+// memory that goes.
 func TestCloseUnderACopy(t *testing.T) {
 	for _, returns := range []bool{true, false} {
 		a, b := twoRanks(t)

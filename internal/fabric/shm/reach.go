@@ -17,7 +17,8 @@ import (
 	"weft/internal/waits"
 )
 
-// reach opens the peer's inbox and takes the rope of its bell. The caller holds mu; the state is idle.
+// reach opens the peer's inbox and takes the rope of its bell. The caller holds mu; the state is
+// idle.
 func (p *peer) reach() error {
 	addr, err := p.e.cfg.Lookup(p.rank)
 	if err != nil {
@@ -45,7 +46,8 @@ func (p *peer) reach() error {
 	return nil
 }
 
-// watchProcess learns of the end of the peer's process. Where the kernel cannot tell (before Linux 5.3), the launcher does.
+// watchProcess learns of the end of the peer's process. Where the kernel cannot tell (before Linux
+// 5.3), the launcher does.
 func (p *peer) watchProcess() {
 	fd, err := unix.PidfdOpen(p.pid, unix.PIDFD_NONBLOCK)
 	if errors.Is(err, unix.ESRCH) {
@@ -66,8 +68,9 @@ func (p *peer) watchProcess() {
 	}))
 }
 
-// awaitEnd returns when the process of a pidfd has ended, or with an error when the file is closed. It asks the kernel
-// each time: where the process has ended before the wait begins, Go's poller may have had its only event already.
+// awaitEnd returns when the process of a pidfd has ended, or with an error when the file is closed.
+// It asks the kernel each time: where the process has ended before the wait begins, Go's poller may
+// have had its only event already.
 func awaitEnd(raw syscall.RawConn) error {
 	return raw.Read(func(fd uintptr) bool {
 		poll := []unix.PollFd{{Fd: int32(fd), Events: unix.POLLIN}}

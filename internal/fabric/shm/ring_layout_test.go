@@ -37,7 +37,8 @@ func TestLines(t *testing.T) {
 func TestRingLayout(t *testing.T) {
 	for _, size := range []int{0, 1, 7, 8, 9, 72, 73, 1000, MaxFrame - 1, MaxFrame} {
 		need := lines(headSize + size)
-		for _, before := range []uint64{need - lineSize, need, need + lineSize, lineSize, ringSize - lineSize, ringSize} { // of the end
+		for _, before := range []uint64{need - lineSize, need, need + lineSize, lineSize, ringSize - lineSize, ringSize} {
+			// of the end
 			if before == 0 || before > ringSize {
 				continue
 			}

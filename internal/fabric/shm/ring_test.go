@@ -22,7 +22,8 @@ func pair() (producer, consumer *ring) {
 	return &ring{data: data, ctl: ctl}, &ring{data: data, ctl: ctl}
 }
 
-// Frames of all sizes come out as they went in, however full the ring is, and a producer that has no room is told when there is.
+// Frames of all sizes come out as they went in, however full the ring is, and a producer that has
+// no room is told when there is.
 func TestRing(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 2))
 	p, c := pair()
@@ -91,7 +92,8 @@ func firstWords(data []byte) []byte {
 	return all
 }
 
-// After the ring was empty, the largest frame fits: what the consumer has not published is less than what is left.
+// After the ring was empty, the largest frame fits: what the consumer has not published is less
+// than what is left.
 func TestRingIsNeverStuck(t *testing.T) {
 	for lead := uint64(0); lead < ringSize; lead += 127 * lineSize {
 		p, c := pair()

@@ -13,7 +13,8 @@ import (
 	"weft/internal/xatomic"
 )
 
-// The first word of a frame: the length of the data, the kind, where it comes from and where it goes, and a bit that is always set.
+// The first word of a frame: the length of the data, the kind, where it comes from and where it
+// goes, and a bit that is always set.
 const (
 	kindShift   = 20
 	originShift = kindShift + 8
@@ -35,7 +36,8 @@ const (
 	numKinds
 )
 
-// ring is one direction between two processes, as one of them sees it: the shared memory, and the side's own place in it.
+// ring is one direction between two processes, as one of them sees it: the shared memory, and the
+// side's own place in it.
 type ring struct {
 	data []byte // ringSize
 	ctl  *ringControl
@@ -98,7 +100,8 @@ func (r *ring) put(kind uint64, f *fabric.Frame) bool {
 // ready reports whether there is a frame. Consumer.
 func (r *ring) ready() bool { return r.word(r.pos&(ringSize-1)).Load() != 0 }
 
-// get returns the next frame, whose data stay in the ring until done(n); kind 0 if there is none. Consumer.
+// get returns the next frame, whose data stay in the ring until done(n); kind 0 if there is none.
+// Consumer.
 func (r *ring) get(f *fabric.Frame) (kind uint64, n uint64, err error) {
 	for {
 		off := r.pos & (ringSize - 1)

@@ -12,11 +12,12 @@ const (
 	maxLag = ringSize / 4
 	// MaxFrame is the largest payload of a frame in bytes: four fit into a ring, whatever is in it.
 	MaxFrame = ringSize/4 - 2*lineSize
-	// piece is how much of a transfer goes through the ring at a time: an eighth of the ring, so that both sides copy at once (16 and 64 KiB are
-	// slower by 5 to 20 %).
+	// piece is how much of a transfer goes through the ring at a time: an eighth of the ring, so
+	// that both sides copy at once (16 and 64 KiB are slower by 5 to 20 %).
 	piece = ringSize/8 - headSize
 
-	// A ring is mapped as a whole when its two ranks meet if there are no more than allOfRing ranks, else partOfRing bytes of it.
+	// A ring is mapped as a whole when its two ranks meet if there are no more than allOfRing
+	// ranks, else partOfRing bytes of it.
 	allOfRing  = 32
 	partOfRing = 16 << 10
 

@@ -14,7 +14,8 @@ import (
 	"weft/internal/env"
 )
 
-// ErrNetwork: no address of this machine is in the networks that are wanted, or they are not networks. Nothing is lost.
+// ErrNetwork: no address of this machine is in the networks that are wanted, or they are not
+// networks. Nothing is lost.
 var ErrNetwork = errors.New("no such network here")
 
 // maxAddrs bounds the addresses that a rank is known by.
@@ -35,7 +36,8 @@ type local struct {
 
 func (l local) addr() netip.Addr { return l.prefix.Addr() }
 
-// locals returns the addresses of the interfaces that are up, without those that mean nothing elsewhere; the loopback interface's last.
+// locals returns the addresses of the interfaces that are up, without those that mean nothing
+// elsewhere; the loopback interface's last.
 func locals() ([]local, error) {
 	ifs, err := net.Interfaces()
 	if err != nil {

@@ -11,7 +11,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// BenchmarkPingPongRaw is the twin of BenchmarkPingPong: the same bytes over a connection that nobody else uses, read by who waits for them.
+// BenchmarkPingPongRaw is the twin of BenchmarkPingPong: the same bytes over a connection that
+// nobody else uses, read by who waits for them.
 func BenchmarkPingPongRaw(b *testing.B) {
 	near, far := connected(b)
 	go func() {

@@ -15,7 +15,8 @@ import (
 	"weft/internal/fabric"
 )
 
-// A frame that is sent behind a large transfer arrives before its end, and so does a small transfer.
+// A frame that is sent behind a large transfer arrives before its end, and so does a small
+// transfer.
 func TestSmallBehindLarge(t *testing.T) {
 	eps := openAll(t, 2, nil)
 	cs := bindAll(eps)
@@ -94,8 +95,8 @@ func reader(t *testing.T, h fabric.Handler) (*Endpoint, net.Conn, chan error) {
 	return e, far, ended
 }
 
-// Half a piece has come when its transfer is forgotten: the memory is let go at once, the rest is dropped, and what follows is read as
-// if nothing had been.
+// Half a piece has come when its transfer is forgotten: the memory is let go at once, the rest is
+// dropped, and what follows is read as if nothing had been.
 func TestForgottenInTheMiddleOfAPiece(t *testing.T) {
 	cs := newCollect()
 	e, far, ended := reader(t, cs)
@@ -104,7 +105,8 @@ func TestForgottenInTheMiddleOfAPiece(t *testing.T) {
 	e.Expect(1, 7, make([]byte, 2*n), func(err error) { done <- err })
 	e.Expect(1, 8, make([]byte, 4), func(err error) { done <- err })
 	piece := fabric.Frame{Head: [fabric.HeadWords]uint64{7}, Data: make([]byte, n)}
-	_, err := far.Write(append(appendHead(nil, kindPiece, &piece), piece.Data[:n-1000]...)) // it is read when this returns
+	// it is read when this returns
+	_, err := far.Write(append(appendHead(nil, kindPiece, &piece), piece.Data[:n-1000]...))
 	require.NoError(t, err)
 	require.False(t, e.Forget(1, 7))
 	require.ErrorIs(t, <-done, fabric.ErrClosed)

@@ -21,24 +21,31 @@ import (
 
 // Limits and times.
 const (
-	// EagerLimit is the advice of this fabric in bytes (a guess: below it a round trip costs more than a copy).
+	// EagerLimit is the advice of this fabric in bytes (a guess: below it a round trip costs more
+	// than a copy).
 	EagerLimit = 64 << 10
-	// MaxFrame is the largest payload of a frame in bytes. Larger messages are cut, so that frames of others get between.
+	// MaxFrame is the largest payload of a frame in bytes. Larger messages are cut, so that frames
+	// of others get between.
 	MaxFrame = 256 << 10
-	// nearPiece and farPiece are the largest pieces of a transfer, within the machine and beyond: what waits behind one is not to wait for longer than some
-	// tenths of a millisecond, on a link of ten gigabits a second. Each piece ends in a packet that is not full, and begins with a head that is read
-	// by itself; messages of 1 MiB took a quarter less time in one piece than in four, within the machine.
+	// nearPiece and farPiece are the largest pieces of a transfer, within the machine and beyond:
+	// what waits behind one is not to wait for longer than some tenths of a millisecond, on a link
+	// of ten gigabits a second. Each piece ends in a packet that is not full, and begins with a
+	// head that is read by itself; messages of 1 MiB took a quarter less time in one piece than in
+	// four, within the machine.
 	nearPiece     = 1 << 20
 	farPiece      = 256 << 10
 	maxPiece      = nearPiece // that is taken
 	defaultDial   = 10 * time.Second
 	defaultLinger = 2 * time.Second
-	// failedLinger is for the frames that say why the run has failed: what is queued has to be written, and peers that look have to have read it. A guess.
+	// failedLinger is for the frames that say why the run has failed: what is queued has to be
+	// written, and peers that look have to have read it. A guess.
 	failedLinger = 100 * time.Millisecond
 	minSecret    = 16
-	firstPause   = 10 * time.Millisecond // before the first time that a connection is tried again; it doubles
-	lastPause    = time.Second
-	// tryTime bounds the attempt at one of several addresses, so that one which leads nowhere does not take all the time there is.
+	// before the first time that a connection is tried again; it doubles
+	firstPause = 10 * time.Millisecond
+	lastPause  = time.Second
+	// tryTime bounds the attempt at one of several addresses, so that one which leads nowhere does
+	// not take all the time there is.
 	tryTime = 2 * time.Second
 )
 
@@ -47,28 +54,36 @@ type Config struct {
 	Rank, Size int
 	// Secret is known to the processes of the job and to nobody else; at least 16 bytes.
 	Secret []byte
-	// Lookup returns the addresses at which a rank listens, with commas between, waiting until they are known.
+	// Lookup returns the addresses at which a rank listens, with commas between, waiting until they
+	// are known.
 	Lookup func(ctx context.Context, rank int) (string, error)
-	// Listen is the address to listen at. Empty: a free port, of the loopback interface unless one of the next two says otherwise.
+	// Listen is the address to listen at. Empty: a free port, of the loopback interface unless one
+	// of the next two says otherwise.
 	Listen string
 	// Everywhere listens at all interfaces: there are ranks on other machines.
 	Everywhere bool
-	// Networks are those of this machine's networks to listen at, each the name of an interface, an address, or a prefix
-	// such as 10.1.0.0/16, with commas between; each of them must be here. Empty: all that Everywhere means.
+	// Networks are those of this machine's networks to listen at, each the name of an interface, an
+	// address, or a prefix such as 10.1.0.0/16, with commas between; each of them must be here.
+	// Empty: all that Everywhere means.
 	Networks string
 	// Serves says with which ranks there are connections; nil: all. It is asked after Bind.
 	Serves func(rank int) bool
-	// Retry is how often a connection is tried again, all of a rank's addresses each time, within DialTimeout. 0: not at all.
+	// Retry is how often a connection is tried again, all of a rank's addresses each time, within
+	// DialTimeout. 0: not at all.
 	Retry int
-	// TLS, if not nil, wraps every connection. It is used for both sides, so it needs a certificate, and a way to check the peer's.
+	// TLS, if not nil, wraps every connection. It is used for both sides, so it needs a
+	// certificate, and a way to check the peer's.
 	TLS *tls.Config
 	// DialTimeout bounds how long a connection may take to be made and proved. 0: 10 s.
 	DialTimeout time.Duration
-	// DeadAfter bounds how long a machine that has vanished goes unnoticed, where there is a connection with it. 0: env.DefaultDeadAfter.
+	// DeadAfter bounds how long a machine that has vanished goes unnoticed, where there is a
+	// connection with it. 0: env.DefaultDeadAfter.
 	DeadAfter time.Duration
-	// Linger bounds how long Close tries to write what is queued, and waits for the peers to close. 0: 2 s.
+	// Linger bounds how long Close tries to write what is queued, and waits for the peers to close.
+	// 0: 2 s.
 	Linger time.Duration
-	// Failed, if not nil, is true when the run has failed: then Close waits for a moment only. A peer that computes closes its end when it likes.
+	// Failed, if not nil, is true when the run has failed: then Close waits for a moment only. A
+	// peer that computes closes its end when it likes.
 	Failed *atomic.Bool
 }
 
@@ -89,8 +104,9 @@ func (c *Config) check() error {
 // ErrTLS: the files of TLS are not all named, or are of no use. No connection is made.
 var ErrTLS = errors.New("bad TLS settings")
 
-// TLSFromEnvironment returns how connections are encrypted, nil if they are not. Both sides have to have a certificate that one of WEFT_TLS_CA
-// has signed; names in it do not matter, since a rank may be at any address and proves the job's secret besides.
+// TLSFromEnvironment returns how connections are encrypted, nil if they are not. Both sides have to
+// have a certificate that one of WEFT_TLS_CA has signed; names in it do not matter, since a rank
+// may be at any address and proves the job's secret besides.
 func TLSFromEnvironment() (*tls.Config, error) {
 	cert, key, ca := env.TLSCert.Text(), env.TLSKey.Text(), env.TLSCA.Text()
 	switch {
@@ -129,7 +145,8 @@ func TLSFromEnvironment() (*tls.Config, error) {
 	}, nil
 }
 
-// isNear reports whether a connection does not leave the machine: it goes to the address that it comes from, or within the loopback interface.
+// isNear reports whether a connection does not leave the machine: it goes to the address that it
+// comes from, or within the loopback interface.
 func isNear(c net.Conn) bool {
 	here, ok := c.LocalAddr().(*net.TCPAddr)
 	there, too := c.RemoteAddr().(*net.TCPAddr)

@@ -19,7 +19,8 @@ import (
 // cutBulk is how large transfers are in the conversation that is cut.
 const cutBulk = 1000
 
-// cuts are what each side of the conversation writes, in order, by name and bytes. (In TestCutAtEveryPhase is what they say.)
+// cuts are what each side of the conversation writes, in order, by name and bytes. (In
+// TestCutAtEveryPhase is what they say.)
 var cuts = [2][]struct {
 	phase string
 	size  int
@@ -28,7 +29,8 @@ var cuts = [2][]struct {
 	{{"challenge", 64}, {"verdict", 1}, {"head of a piece", headSize}, {"bulk", cutBulk}, {"head", headSize}, {"close", headSize}},
 }
 
-// cutter passes on what goes over one connection, until so many bytes have gone one way: then it ends it, both ways.
+// cutter passes on what goes over one connection, until so many bytes have gone one way: then it
+// ends it, both ways.
 type cutter struct {
 	net.Listener
 	to    func() string
@@ -76,7 +78,8 @@ func (c *cutter) serve() {
 	both.Wait()
 }
 
-// The connection ends at every phase of a conversation, by either side's bytes: whoever is in it hears of it once, all transfers end once, and nobody waits for ever.
+// The connection ends at every phase of a conversation, by either side's bytes: whoever is in it
+// hears of it once, all transfers end once, and nobody waits for ever.
 func TestCutAtEveryPhase(t *testing.T) {
 	met := 0
 	try := func(phase string, side int, after int64, last bool) {
@@ -103,7 +106,8 @@ func TestCutAtEveryPhase(t *testing.T) {
 				}
 			})
 		}
-		// A frame to rank 1, which answers it by a transfer and a frame, which rank 0 answers by a transfer.
+		// A frame to rank 1, which answers it by a transfer and a frame, which rank 0 answers by a
+		// transfer.
 		answer := func(r int) {
 			eps[r].Push(1-r, 1, make([]byte, cutBulk), func(error) { pushed[r].Add(1) })
 		}

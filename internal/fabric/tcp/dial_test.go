@@ -13,7 +13,8 @@ import (
 	"weft/internal/fabric"
 )
 
-// A rank's own attempt to connect fails behind the connection that its peer has made: nothing is lost for that.
+// A rank's own attempt to connect fails behind the connection that its peer has made: nothing is
+// lost for that.
 func TestFailedDialBehindAConnection(t *testing.T) {
 	eps := openAll(t, 2, func(c *Config) {
 		if c.Rank == 1 {

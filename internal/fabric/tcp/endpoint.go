@@ -19,7 +19,8 @@ import (
 	"weft/internal/waits"
 )
 
-// maxStrangers bounds the connections that have not proved themselves. The oldest gives way to those that come.
+// maxStrangers bounds the connections that have not proved themselves. The oldest gives way to
+// those that come.
 const maxStrangers = 64
 
 // New returns the endpoint of a rank, which listens. Connections are taken after Bind.
@@ -40,7 +41,8 @@ func New(cfg Config) (*Endpoint, error) {
 	return e, nil
 }
 
-// Addr returns the addresses at which the endpoint listens, with commas between, for the others' Lookup.
+// Addr returns the addresses at which the endpoint listens, with commas between, for the others'
+// Lookup.
 func (e *Endpoint) Addr() string { return strings.Join(e.addrs, ",") }
 
 // Rank returns the endpoint's rank.
@@ -176,7 +178,8 @@ func (e *Endpoint) accept() {
 	}
 }
 
-// meet makes a connection that has come a peer's. Whoever cannot prove to be one is dropped: it is not of this job. proved says whether it was in time.
+// meet makes a connection that has come a peer's. Whoever cannot prove to be one is dropped: it is
+// not of this job. proved says whether it was in time.
 func (e *Endpoint) meet(c net.Conn, proved func() bool) {
 	bare := c // c is another one soon, and what ends may come at any time
 	stop := context.AfterFunc(e.ctx, func() { _ = bare.Close() })
@@ -187,7 +190,8 @@ func (e *Endpoint) meet(c net.Conn, proved func() bool) {
 		c = tls.Server(c, e.cfg.TLS)
 	}
 	rank, err := receive(c, e.cfg.Secret, e.cfg.Rank, e.Size())
-	if err != nil || !proved() || e.cfg.Serves != nil && !e.cfg.Serves(rank) { // else the two use another fabric
+	if err != nil || !proved() || e.cfg.Serves != nil && !e.cfg.Serves(rank) {
+		// else the two use another fabric
 		_ = c.Close()
 		return
 	}

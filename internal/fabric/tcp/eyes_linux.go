@@ -46,8 +46,9 @@ func openEyes(e *Endpoint) (*eyes, error) {
 // Costs: all are calls of the system.
 func (y *eyes) Costs() fabric.Costs { return fabric.Costs{Poll: true, Arm: true} }
 
-// Arm has the sleeper woken by what comes, or has come, or not any more. Where somebody is likely to poll soon, it does not, and
-// has the kernel tell the set as little as can be. There is no such exception while a socket is full.
+// Arm has the sleeper woken by what comes, or has come, or not any more. Where somebody is likely
+// to poll soon, it does not, and has the kernel tell the set as little as can be. There is no such
+// exception while a socket is full.
 func (y *eyes) Arm(on bool, why fabric.Leaving) fabric.Armed {
 	if on && why == fabric.LeavingForSoon && y.full.Load() == 0 {
 		if y.streak++; y.streak == apartAfter {
@@ -109,7 +110,8 @@ func (y *eyes) end(limit time.Duration) error {
 	return errors.Join(y.bell.Close(), unix.Close(y.inner)) // the sleeper ends
 }
 
-// drop closes the socket of a peer that is closed or lost, at once or when nobody writes to it any more.
+// drop closes the socket of a peer that is closed or lost, at once or when nobody writes to it any
+// more.
 func (p *peer) drop() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -122,9 +124,11 @@ func (p *peer) drop() {
 }
 
 const (
-	// askAnyway is after how many looks the set is asked though all sockets are read directly, or though what is read directly always has something.
+	// askAnyway is after how many looks the set is asked though all sockets are read directly, or
+	// though what is read directly always has something.
 	askAnyway = 16
-	// apartAfter is after how many rapid looks in a row what is read directly is taken out of the set.
+	// apartAfter is after how many rapid looks in a row what is read directly is taken out of the
+	// set.
 	apartAfter = 8
 )
 
@@ -172,7 +176,8 @@ func (y *eyes) listen(s *socket) {
 	}
 }
 
-// setApart takes what is read directly out of the set, so that the kernel need not tell the set of all that comes, or has it back there.
+// setApart takes what is read directly out of the set, so that the kernel need not tell the set of
+// all that comes, or has it back there.
 func (y *eyes) setApart(on bool) {
 	if !on {
 		y.streak = 0

@@ -24,8 +24,9 @@ func TestConformanceLooking(t *testing.T) {
 	fabrictest.RunLooking(t, func(t *testing.T, n int) []fabric.Endpoint { return asFabric(openAll(t, n, nil)) })
 }
 
-// Two ranks take turns. Who waits looks, or polls, or leaves it to others, at random and for random times, so that frames come at every moment of
-// entering, leaving, arming and being woken. A frame that nobody is there for ends the test.
+// Two ranks take turns. Who waits looks, or polls, or leaves it to others, at random and for random
+// times, so that frames come at every moment of entering, leaving, arming and being woken. A frame
+// that nobody is there for ends the test.
 func TestHandOverHammer(t *testing.T) {
 	rounds := 3000
 	if testing.Short() {
@@ -136,7 +137,8 @@ func TestForgottenWhileNobodyReads(t *testing.T) {
 	require.Zero(t, cs[1].bad.Load())
 }
 
-// A rank that sends to one that closes is told that it has closed, and does not lose it, whether its frames meet the end of the connection or not.
+// A rank that sends to one that closes is told that it has closed, and does not lose it, whether
+// its frames meet the end of the connection or not.
 func TestSendToOneThatCloses(t *testing.T) {
 	for range 20 {
 		eps := openAll(t, 2, nil)
@@ -161,7 +163,8 @@ func TestSendToOneThatCloses(t *testing.T) {
 	}
 }
 
-// A peer is dropped while a piece from it is half here, and the endpoint closed before anybody has looked: the transfer ends.
+// A peer is dropped while a piece from it is half here, and the endpoint closed before anybody has
+// looked: the transfer ends.
 func TestDroppedInTheMiddleOfAPiece(t *testing.T) {
 	eps := openAll(t, 2, nil)
 	cs := bindAll(eps)

@@ -97,8 +97,8 @@ func TestListenTo(t *testing.T) {
 	}
 }
 
-// Arming is put off where somebody is likely to poll soon, but for a full socket. The eighth time in a row, what is read directly
-// leaves the set; it is back before the set is listened to.
+// Arming is put off where somebody is likely to poll soon, but for a full socket. The eighth time
+// in a row, what is read directly leaves the set; it is back before the set is listened to.
 func TestArm(t *testing.T) {
 	l := newLinked(t, 1)
 	y := l.eyes
@@ -173,7 +173,8 @@ func TestCloseUnderALooker(t *testing.T) {
 	eventually(t, g.Enter)
 	e.peers.At(1).establish(near)
 	require.NoError(t, far.Close())
-	eventually(t, func() bool { e.eyes.Poll(false); return e.eyes.open.Load() == 0 }) // else Close waits for it
+	// else Close waits for it
+	eventually(t, func() bool { e.eyes.Poll(false); return e.eyes.open.Load() == 0 })
 	require.EqualError(t, e.Close(), "tcp: somebody still looks at what has come")
 	require.EqualError(t, e.Close(), "tcp: somebody still looks at what has come")
 	require.False(t, g.Enter())

@@ -13,7 +13,8 @@ import (
 	"weft/internal/fabric"
 )
 
-// An endpoint of a run that has failed does not wait for a peer that looks at nothing, and what it has said before is there.
+// An endpoint of a run that has failed does not wait for a peer that looks at nothing, and what it
+// has said before is there.
 func TestFailedRunDoesNotLinger(t *testing.T) {
 	hold := make(chan struct{})
 	failed := new(atomic.Bool)

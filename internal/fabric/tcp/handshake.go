@@ -15,8 +15,9 @@ import (
 	"weft/internal/fabric"
 )
 
-// The handshake, all numbers little-endian. Each side proves that it knows the secret by a MAC over both nonces, both ranks and its role, so that
-// neither can be fed the other's answer, or that of another connection.
+// The handshake, all numbers little-endian. Each side proves that it knows the secret by a MAC over
+// both nonces, both ranks and its role, so that neither can be fed the other's answer, or that of
+// another connection.
 //
 //	dialler → acceptor   "weft" version rank nonce         (4+4+4+32 bytes)
 //	acceptor → dialler   nonce mac                         (32+32)
@@ -55,7 +56,8 @@ func proof(secret []byte, role byte, dialler, acceptor uint32, a, b *nonce) []by
 	return m.Sum(nil)
 }
 
-// greet is the dialler's part. It returns nil if the acceptor takes the connection, errDuplicate if there is another.
+// greet is the dialler's part. It returns nil if the acceptor takes the connection, errDuplicate if
+// there is another.
 func greet(c io.ReadWriter, secret []byte, self, peer int) error {
 	var mine, theirs nonce
 	_, _ = rand.Read(mine[:]) // never fails
@@ -91,7 +93,8 @@ func greet(c io.ReadWriter, secret []byte, self, peer int) error {
 	return fmt.Errorf("it answers %d to the handshake", verdict[0])
 }
 
-// receive is the acceptor's part up to the verdict, which knows of ranks below size. It returns the dialler's rank.
+// receive is the acceptor's part up to the verdict, which knows of ranks below size. It returns the
+// dialler's rank.
 func receive(c io.ReadWriter, secret []byte, self, size int) (int, error) {
 	var hello [helloSize]byte
 	if _, err := io.ReadFull(c, hello[:]); err != nil {
@@ -124,8 +127,8 @@ func receive(c io.ReadWriter, secret []byte, self, size int) (int, error) {
 	return int(peer), nil
 }
 
-// A frame on the wire, all numbers little-endian: the length of the data (4 bytes), the kind (4), origin and target (4 each), the words of the head (8
-// each), the data.
+// A frame on the wire, all numbers little-endian: the length of the data (4 bytes), the kind (4),
+// origin and target (4 each), the words of the head (8 each), the data.
 const headSize = 16 + 8*fabric.HeadWords
 
 const (

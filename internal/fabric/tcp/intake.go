@@ -16,7 +16,8 @@ import (
 const (
 	// readBuffer is how much is read at once. A larger frame is gathered in memory of its own.
 	readBuffer = 64 << 10
-	// shyBuffer is how much is read at once behind the head of what follows a large piece: the rest of that is left where it can be read to its place.
+	// shyBuffer is how much is read at once behind the head of what follows a large piece: the rest
+	// of that is left where it can be read to its place.
 	shyBuffer = 1 << 10
 )
 
@@ -47,7 +48,8 @@ func (in *intake) room() []byte {
 	return room
 }
 
-// took says that n bytes were put into room. It delivers what is here. Behind an error nothing more is to be read.
+// took says that n bytes were put into room. It delivers what is here. Behind an error nothing more
+// is to be read.
 func (in *intake) took(n int) error {
 	switch {
 	case in.bye:
@@ -136,7 +138,8 @@ func (in *intake) piece(size int) error {
 	return nil
 }
 
-// letGo says that memory of a transfer is not being written any more: the piece is all here or, with an error, will not be.
+// letGo says that memory of a transfer is not being written any more: the piece is all here or,
+// with an error, will not be.
 func (in *intake) letGo(err error) {
 	p := in.p
 	p.mu.Lock()
@@ -151,7 +154,8 @@ func (in *intake) letGo(err error) {
 	}
 }
 
-// stirred lets go of the memory of a transfer that nobody wants any more, and reports whether that was so; the rest of its piece is dropped.
+// stirred lets go of the memory of a transfer that nobody wants any more, and reports whether that
+// was so; the rest of its piece is dropped.
 func (in *intake) stirred() bool {
 	in.p.mu.Lock()
 	stirred := in.p.stirred
@@ -169,8 +173,9 @@ func (in *intake) broken(err error) {
 	}
 }
 
-// stir has the memory of a transfer let go that nobody wants any more, though the peer may take its time to send the rest of a piece. The reader's
-// deadline is taken back under the same lock when it is through, so it meets no other read.
+// stir has the memory of a transfer let go that nobody wants any more, though the peer may take its
+// time to send the rest of a piece. The reader's deadline is taken back under the same lock when it
+// is through, so it meets no other read.
 func (p *peer) stir(key uint64) {
 	p.mu.Lock()
 	stir := p.placing && p.place == key
@@ -189,7 +194,8 @@ func (p *peer) stir(key uint64) {
 
 var errNoGoodbye = errors.New("the connection has ended without a closing frame")
 
-// read is the reader of a connection that nobody looks at: it delivers what comes until the connection ends.
+// read is the reader of a connection that nobody looks at: it delivers what comes until the
+// connection ends.
 func (p *peer) read() {
 	err := p.readAll()
 	close(p.ended)

@@ -57,7 +57,8 @@ func TestIsNear(t *testing.T) {
 	require.NoError(t, b.Close())
 }
 
-// Connections within the machine have what this machine lets them have, at both ends, and large pieces.
+// Connections within the machine have what this machine lets them have, at both ends, and large
+// pieces.
 func TestNearIsTuned(t *testing.T) {
 	eps := openAll(t, 2, nil)
 	cs := bindAll(eps)

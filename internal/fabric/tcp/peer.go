@@ -116,8 +116,8 @@ func (p *peer) writeNow(kind uint32, f *fabric.Frame, done func(error)) error {
 	return err
 }
 
-// wroteLocked ends the writing to the socket. It reports whether the caller is to flush: nobody else will do so when the socket takes more.
-// +checklocks:p.mu
+// wroteLocked ends the writing to the socket. It reports whether the caller is to flush: nobody
+// else will do so when the socket takes more. +checklocks:p.mu
 func (p *peer) wroteLocked() bool {
 	p.writing = false
 	if p.sock.dead {
@@ -152,9 +152,8 @@ func (w waste) drop(err error) {
 	}
 }
 
-// muteLocked ends the writing to a socket that takes no more. The connection is not lost before everything that is here is read: among it may be
-// the peer's closing frame.
-// +checklocks:p.mu
+// muteLocked ends the writing to a socket that takes no more. The connection is not lost before
+// everything that is here is read: among it may be the peer's closing frame. +checklocks:p.mu
 func (p *peer) muteLocked(err error) waste {
 	p.mute = cmp.Or(p.mute, p.broken(err))
 	p.sock.wait(false)
@@ -162,7 +161,8 @@ func (p *peer) muteLocked(err error) waste {
 	return p.wasteLocked()
 }
 
-// flush writes what is queued for a socket, as far as it takes that, and reports whether it did. Whoever writes already goes on.
+// flush writes what is queued for a socket, as far as it takes that, and reports whether it did.
+// Whoever writes already goes on.
 func (p *peer) flush() (did bool) {
 	for {
 		p.mu.Lock()
@@ -320,16 +320,19 @@ func (p *peer) write() {
 	}
 }
 
-// unreachable says that this side's attempt to connect has failed. Where the peer's own connection is used, or about to be, that matters to
-// nobody: a peer that closes soon after its frames have come leaves the attempt without an answer.
+// unreachable says that this side's attempt to connect has failed. Where the peer's own connection
+// is used, or about to be, that matters to nobody: a peer that closes soon after its frames have
+// come leaves the attempt without an answer.
 func (p *peer) unreachable(err error) {
 	p.loseIf(func() bool { return p.state == connecting && !p.taken }, err)
 }
 
-// lose ends everything with the peer. The handler is told, unless the peer has said that it closes, or this side has closed.
+// lose ends everything with the peer. The handler is told, unless the peer has said that it closes,
+// or this side has closed.
 func (p *peer) lose(err error) { p.loseIf(func() bool { return p.state < closed }, err) }
 
-// loseIf is lose if still says, under mu, that it is to be: the peer is neither lost nor closed then.
+// loseIf is lose if still says, under mu, that it is to be: the peer is neither lost nor closed
+// then.
 func (p *peer) loseIf(still func() bool, err error) {
 	p.mu.Lock()
 	if !still() {
@@ -361,7 +364,8 @@ func (p *peer) loseIf(still func() bool, err error) {
 	}
 }
 
-// close ends this side: it writes what is queued and then a closing frame, and waits for the peer's end, until expired is closed.
+// close ends this side: it writes what is queued and then a closing frame, and waits for the peer's
+// end, until expired is closed.
 func (p *peer) close(expired <-chan struct{}) {
 	p.mu.Lock()
 	if p.state == connecting {
@@ -429,9 +433,8 @@ const (
 	both    = 2 // SHUT_RDWR
 )
 
-// batchLocked takes what the writer is to write next: all frames that wait, a piece of the transfer whose turn it is and, behind all, the
-// closing frame.
-// +checklocks:p.mu
+// batchLocked takes what the writer is to write next: all frames that wait, a piece of the transfer
+// whose turn it is and, behind all, the closing frame. +checklocks:p.mu
 func (p *peer) batchLocked() []*item {
 	batch := p.queue
 	p.queue = nil
@@ -472,7 +475,8 @@ func (t *push) piece(limit int) (f fabric.Frame, last bool) {
 	return f, next == len(t.data)
 }
 
-// push sends a transfer: on the caller's goroutine as long as the socket takes it at once, and the rest by the writer.
+// push sends a transfer: on the caller's goroutine as long as the socket takes it at once, and the
+// rest by the writer.
 func (p *peer) push(key uint64, data []byte, done func(error)) {
 	t := newPush(key, data, done)
 	for {

@@ -314,7 +314,8 @@ func TestMute(t *testing.T) {
 		l := newLinked(t, 1)
 		p, s := l.peers.At(1), l.sock(1)
 		l.says(1, onWire(kindFrame, frameOf(9, 3)))
-		require.NoError(t, unix.Shutdown(s.fd, unix.SHUT_WR)) // as a connection that the kernel has given up
+		// as a connection that the kernel has given up
+		require.NoError(t, unix.Shutdown(s.fd, unix.SHUT_WR))
 		d, e, g := tally{p: p}, tally{p: p}, tally{p: p}
 		f := frameOf(1, 3)
 		p.queue = []*item{newItem(kindPiece, &f, 0, d.done), newItem(kindFrame, &f, 0, nil)}

@@ -128,7 +128,8 @@ func TestAddressesAndRetries(t *testing.T) {
 	for name, row := range map[string]struct {
 		before  []func(*testing.T) string // addresses that lead nowhere, before the one that does
 		without bool                      // there is none that does
-		fails   int                       // so many connections there are cut off before the first answer
+		// so many connections there are cut off before the first answer
+		fails   int
 		retry   int
 		reached bool
 	}{

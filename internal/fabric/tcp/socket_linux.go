@@ -23,12 +23,14 @@ import (
 
 // eyes is how an endpoint reads its sockets without a goroutine for each.
 type eyes struct {
-	fabric.NoSource // Knock is not called, since arming speaks of what is here; and there is nothing for Work
+	// Knock is not called, since arming speaks of what is here; and there is nothing for Work
+	fabric.NoSource
 
 	// Constant after construction.
 	e     *Endpoint
 	inner int // a set of epoll with all sockets
-	outer int // another one, with inner in it, which speaks once when it is armed: the descriptor of bell
+	// another one, with inner in it, which speaks once when it is armed: the descriptor of bell
+	outer int
 	bell  *os.File
 	raw   syscall.RawConn
 
@@ -42,7 +44,8 @@ type eyes struct {
 	arrivals [32]unix.EpollEvent
 }
 
-// socket is a connection of which Go's poller knows nothing: it is read by the goroutine that polls, and written by senders, both without waiting.
+// socket is a connection of which Go's poller knows nothing: it is read by the goroutine that
+// polls, and written by senders, both without waiting.
 type socket struct {
 	// Constant after construction.
 	p  *peer
@@ -53,22 +56,26 @@ type socket struct {
 
 	dead   bool // guarded by peer.mu: to be closed
 	closed bool // guarded by peer.mu: fd is another file now, perhaps
-	full   bool // guarded by peer.mu: there is more to be written when it can take it; then it is not apart
-	apart  bool // guarded by peer.mu, set by the goroutine that polls: not in inner, since that one reads it without being told
+	// guarded by peer.mu: there is more to be written when it can take it; then it is not apart
+	full bool
+	// guarded by peer.mu, set by the goroutine that polls: not in inner, since that one reads it
+	// without being told
+	apart bool
 
 	// Of who has set peer.writing.
 	small  [headSize + directCopy]byte
 	gather gathering
 }
 
-// directCopy is the largest payload that is copied behind its head, rather than gathered by the system call.
+// directCopy is the largest payload that is copied behind its head, rather than gathered by the
+// system call.
 const directCopy = 1 << 10
 
 // maxGather bounds the parts that one system call gathers; the kernel's limit is 1024.
 const maxGather = 256
 
-// newSocket takes a connection away from Go's poller, which would wake a thread for all that comes. It returns nil if that does not work here; c
-// is closed if it does.
+// newSocket takes a connection away from Go's poller, which would wake a thread for all that comes.
+// It returns nil if that does not work here; c is closed if it does.
 func newSocket(p *peer, c net.Conn) *socket {
 	t, ok := c.(*net.TCPConn)
 	if !ok || p.e.eyes == nil {
@@ -97,7 +104,8 @@ func (s *socket) events(which uint32) *unix.EpollEvent {
 	return &unix.EpollEvent{Events: which, Fd: int32(s.p.rank)}
 }
 
-// wait says whether there is more to be written when the socket can take it. The caller holds peer.mu.
+// wait says whether there is more to be written when the socket can take it. The caller holds
+// peer.mu.
 func (s *socket) wait(full bool) {
 	if s.full == full || s.closed {
 		return
@@ -115,7 +123,8 @@ func (s *socket) wait(full bool) {
 	_ = unix.EpollCtl(s.p.e.eyes.inner, how, s.fd, s.events(which))
 }
 
-// setApart takes the socket out of the set, unless it is full, or has it back there. The caller has the turn to poll.
+// setApart takes the socket out of the set, unless it is full, or has it back there. The caller has
+// the turn to poll.
 func (s *socket) setApart(on bool) {
 	s.p.mu.Lock()
 	defer s.p.mu.Unlock()
@@ -190,8 +199,8 @@ func (s *socket) shut(how int) {
 	}
 }
 
-// silent reports whether the peer should have answered for long, and has not: probably its machine has vanished, though the kernel has not given
-// up yet. The caller holds peer.mu.
+// silent reports whether the peer should have answered for long, and has not: probably its machine
+// has vanished, though the kernel has not given up yet. The caller holds peer.mu.
 func (s *socket) silent() bool {
 	if s.closed {
 		return false
@@ -214,7 +223,8 @@ func (s *socket) close() {
 	}
 }
 
-// write returns how much of the frame, with its head, the socket has taken at once. The caller has set peer.writing.
+// write returns how much of the frame, with its head, the socket has taken at once. The caller has
+// set peer.writing.
 func (s *socket) write(kind uint32, f *fabric.Frame) (int, error) {
 	head := appendHead(s.small[:0], kind, f)
 	if len(f.Data) <= directCopy {
@@ -258,12 +268,14 @@ func later(errno unix.Errno) bool { return errno == unix.EAGAIN || errno == unix
 const batch = 8
 
 const (
-	// nearControl is the congestion control of connections that do not leave the machine. There is no congestion, so the plainest will do, which costs
-	// least. It matters where the machine's own choice paces what is sent (bbr): the bytes would wait for a clock. Messages of 4 MiB took 1.3 to
-	// 1.6 times as long with bbr.
+	// nearControl is the congestion control of connections that do not leave the machine. There is
+	// no congestion, so the plainest will do, which costs least. It matters where the machine's own
+	// choice paces what is sent (bbr): the bytes would wait for a clock. Messages of 4 MiB took 1.3
+	// to 1.6 times as long with bbr.
 	nearControl = "reno"
-	// nearBuffer is how much the kernel holds of what is under way, in each direction and at each end (measured: with 4 MB, messages of 4 MiB took two
-	// thirds of the time that they took with what the kernel grows to by itself, since whoever writes is done sooner than the reader).
+	// nearBuffer is how much the kernel holds of what is under way, in each direction and at each
+	// end (measured: with 4 MB, messages of 4 MiB took two thirds of the time that they took with
+	// what the kernel grows to by itself, since whoever writes is done sooner than the reader).
 	nearBuffer = 4_000_000
 )
 
@@ -287,8 +299,9 @@ func setNear(fd int, limit limits) {
 // limits are what a program may ask for, in bytes.
 type limits struct{ send, receive int }
 
-// bufferLimits reads them. A socket for which less is asked than the kernel would grow to by itself is worse off than one for which nothing is asked: so
-// nothing is, where the machine allows less than nearBuffer, as most do that nobody has tuned.
+// bufferLimits reads them. A socket for which less is asked than the kernel would grow to by itself
+// is worse off than one for which nothing is asked: so nothing is, where the machine allows less
+// than nearBuffer, as most do that nobody has tuned.
 var bufferLimits = sync.OnceValue(func() limits {
 	return limits{send: readLimit("/proc/sys/net/core/wmem_max"), receive: readLimit("/proc/sys/net/core/rmem_max")}
 })

@@ -484,7 +484,8 @@ func TestTune(t *testing.T) {
 		}
 		d := net.Dialer{}
 		if far {
-			d.LocalAddr = &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1)} // another address than that of the other end
+			// another address than that of the other end
+			d.LocalAddr = &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1)}
 		}
 		c, err := d.DialContext(context.Background(), "tcp", ln.Addr().String())
 		if err != nil && far {

@@ -64,7 +64,8 @@ func TestIdleStrangersAreNotForeign(t *testing.T) {
 	require.Equal(t, before, foreign())
 }
 
-// Ranks that all connect at the same time do not crowd each other out, though they are more than there is room for.
+// Ranks that all connect at the same time do not crowd each other out, though they are more than
+// there is room for.
 func TestManyRanksConnectAtOnce(t *testing.T) {
 	const n = 4 * maxStrangers
 	e, err := New(Config{Size: n + 1, Secret: testSecret, Lookup: noLookup, Linger: time.Millisecond})

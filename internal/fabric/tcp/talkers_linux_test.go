@@ -17,8 +17,9 @@ func isApart(s *socket) bool {
 	return s.apart
 }
 
-// holdApart has a rank send to rank 1, which takes that with rapid looks until it has the socket out of its set. It returns the socket, and
-// the caller is the one who polls. sent counts what the rank has sent.
+// holdApart has a rank send to rank 1, which takes that with rapid looks until it has the socket
+// out of its set. It returns the socket, and the caller is the one who polls. sent counts what the
+// rank has sent.
 func holdApart(t *testing.T, eps []*Endpoint, cs []*collect, from int, sent *int64) *socket {
 	t.Helper()
 	y := eps[1].eyes
@@ -35,7 +36,8 @@ func holdApart(t *testing.T, eps []*Endpoint, cs []*collect, from int, sent *int
 	return s
 }
 
-// What is read directly is taken out of the set, and is back there when nobody looks any more: the guard sees to that, and then the sleeper is woken.
+// What is read directly is taken out of the set, and is back there when nobody looks any more: the
+// guard sees to that, and then the sleeper is woken.
 func TestApart(t *testing.T) {
 	eps := openAll(t, 2, nil)
 	cs := bindAll(eps)
@@ -73,7 +75,8 @@ func TestApartAndFull(t *testing.T) {
 	require.NoError(t, <-done)
 }
 
-// Of more than two, the one that has spoken last is read directly; who is not any more is in the set.
+// Of more than two, the one that has spoken last is read directly; who is not any more is in the
+// set.
 func TestTalkersChange(t *testing.T) {
 	eps := openAll(t, 4, nil)
 	cs := bindAll(eps)

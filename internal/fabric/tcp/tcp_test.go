@@ -34,7 +34,8 @@ var testSecret = []byte("0123456789abcdef0123456789abcdef")
 func openAll(t testing.TB, n int, change func(*Config)) []*Endpoint {
 	eps := make([]*Endpoint, n)
 	for r := range eps {
-		// The times are such that a machine which is busy with other things does not make a difference.
+		// The times are such that a machine which is busy with other things does not make a
+		// difference.
 		cfg := Config{Rank: r, Size: n, Secret: testSecret, Lookup: func(_ context.Context, peer int) (string, error) { return eps[peer].Addr(), nil },
 			DialTimeout: time.Minute, Linger: 30 * time.Second}
 		if change != nil {
@@ -189,7 +190,8 @@ func eventually(t *testing.T, ok func() bool) {
 	require.Eventually(t, ok, 20*time.Second, time.Millisecond)
 }
 
-// All ranks send to all others at once, so that both ends of each pair dial: one connection remains, and nothing is lost or overtakes.
+// All ranks send to all others at once, so that both ends of each pair dial: one connection
+// remains, and nothing is lost or overtakes.
 func TestBothDial(t *testing.T) {
 	const n, frames = 5, 50
 	for range 20 {
@@ -250,7 +252,8 @@ func TestCloseFlushes(t *testing.T) {
 	require.ErrorIs(t, eps[0].Send(1, fabric.Frame{}), fabric.ErrClosed)
 }
 
-// A connection that breaks is reported once on each side, transfers end, and later ones are refused with the reason.
+// A connection that breaks is reported once on each side, transfers end, and later ones are refused
+// with the reason.
 func TestLost(t *testing.T) {
 	eps := openAll(t, 2, nil)
 	cs := bindAll(eps)

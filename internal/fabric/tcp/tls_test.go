@@ -162,8 +162,8 @@ func TestTLSTrust(t *testing.T) {
 	require.Equal(t, tls.RequireAnyClientCert, conf.ClientAuth)
 }
 
-// An endpoint closes while a stranger has connected and says nothing, and while it tries to reach one that says nothing itself. (It is the race detector that
-// has something to say here.)
+// An endpoint closes while a stranger has connected and says nothing, and while it tries to reach
+// one that says nothing itself. (It is the race detector that has something to say here.)
 func TestCloseWhileGreeting(t *testing.T) {
 	quiet, err := net.Listen("tcp", "127.0.0.1:0")
 	require.NoError(t, err)

@@ -10,10 +10,12 @@ import (
 	"unsafe"
 )
 
-// wire stands for all sockets, as in package syscall: what was done before anything was written is done before what is read later.
+// wire stands for all sockets, as in package syscall: what was done before anything was written is
+// done before what is read later.
 var wire int64
 
-// told tells the race detector that n bytes of memory are read by a system call that writes to a socket.
+// told tells the race detector that n bytes of memory are read by a system call that writes to a
+// socket.
 func told(p unsafe.Pointer, n int) {
 	runtime.RaceReadRange(p, n)
 	runtime.RaceReleaseMerge(unsafe.Pointer(&wire))

@@ -165,7 +165,8 @@ func TestSets(t *testing.T) {
 	}
 }
 
-// The machine that this runs on: a process has the processors of the thread that starts it, and the thread gets its own back.
+// The machine that this runs on: a process has the processors of the thread that starts it, and the
+// thread gets its own back.
 func TestThread(t *testing.T) {
 	if !Supported {
 		_, err := Here()

@@ -32,8 +32,9 @@ type Machine struct {
 	Quota      float64     // processors' worth of time by the control group; 0: no limit
 }
 
-// Read returns the machine of which root is the root of the file system; tests have their own. allowed are the processors of the affinity mask.
-// What the files do not say is taken to be simple: one core per processor, one node, one package.
+// Read returns the machine of which root is the root of the file system; tests have their own.
+// allowed are the processors of the affinity mask. What the files do not say is taken to be simple:
+// one core per processor, one node, one package.
 func Read(root fs.FS, allowed []int) *Machine {
 	m := &Machine{Quota: quota(root)}
 	nodes := map[int]int{}
@@ -96,7 +97,8 @@ func text(root fs.FS, name string) string {
 	return strings.TrimSpace(string(b))
 }
 
-// quota returns the least limit on processor time of the control groups that this process is in, in processors; 0 if there is none.
+// quota returns the least limit on processor time of the control groups that this process is in, in
+// processors; 0 if there is none.
 func quota(root fs.FS) float64 {
 	least := math.Inf(1)
 	limit := func(used, per string) {
@@ -111,7 +113,8 @@ func quota(root fs.FS) float64 {
 		if len(f) != 3 {
 			continue
 		}
-		// A limit holds for what is below. In a container, the path may be that outside of it, of which only the end is there, or nothing.
+		// A limit holds for what is below. In a container, the path may be that outside of it, of
+		// which only the end is there, or nothing.
 		for dir := path.Clean("/" + f[2]); ; dir = path.Dir(dir) {
 			switch {
 			case f[1] == "":

@@ -10,11 +10,13 @@
 //	... os.StartProcess(...)
 //	restore()
 //
-// A rank inherits the affinity mask of the thread that starts it. The caller has locked its goroutine to the thread.
+// A rank inherits the affinity mask of the thread that starts it. The caller has locked its
+// goroutine to the thread.
 //
-// Processors are put in an order in which neighbours are near: by package, node of memory, core, and hardware thread of the core. Ranks get
-// contiguous parts of it, whose lengths differ by one at most. As long as there is a core for each rank, cores are divided, each with all of its
-// threads; only then threads.
+// Processors are put in an order in which neighbours are near: by package, node of memory, core,
+// and hardware thread of the core. Ranks get contiguous parts of it, whose lengths differ by one at
+// most. As long as there is a core for each rank, cores are divided, each with all of its threads;
+// only then threads.
 //
 // All of it is pure but Here and Thread. Nothing here waits or has state.
 package bind
@@ -55,7 +57,8 @@ const (
 	listed
 )
 
-// Auto reports whether the policy leaves the choice to the machine, so that what cannot be is no mistake.
+// Auto reports whether the policy leaves the choice to the machine, so that what cannot be is no
+// mistake.
 func (p Policy) Auto() bool { return p.kind == auto }
 
 // None reports whether nothing is to be bound.
@@ -82,8 +85,8 @@ func Parse(text string) (Policy, error) {
 	return p, nil
 }
 
-// Divide returns the processors of each of so many ranks. Without sets, ranks are not to be bound; why says why not, if that may surprise. The
-// error is a policy that this machine cannot follow.
+// Divide returns the processors of each of so many ranks. Without sets, ranks are not to be bound;
+// why says why not, if that may surprise. The error is a policy that this machine cannot follow.
 func (p Policy) Divide(m *Machine, ranks int) (sets []Set, why string, err error) {
 	cores := m.cores()
 	switch p.kind {
@@ -98,7 +101,8 @@ func (p Policy) Divide(m *Machine, ranks int) (sets []Set, why string, err error
 		case ranks > room:
 			return nil, fmt.Sprintf("%d ranks share %d processors", ranks, room), nil
 		case ranks > len(cores):
-			return divide(slices.Collect(slices.Chunk(m.Processors, 1)), ranks), "", nil // by threads
+			// by threads
+			return divide(slices.Collect(slices.Chunk(m.Processors, 1)), ranks), "", nil
 		}
 		return divide(cores, ranks), "", nil
 	case core:

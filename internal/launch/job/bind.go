@@ -40,8 +40,8 @@ func (r *runner) detail(format string, args ...any) {
 	}
 }
 
-// bound binds the thread that is about to start the i-th rank of this launcher. It returns what the rank has to be told, and the function that
-// gives the thread its processors back.
+// bound binds the thread that is about to start the i-th rank of this launcher. It returns what the
+// rank has to be told, and the function that gives the thread its processors back.
 func (r *runner) bound(rank, i int) (vars []string, restore func(), _ *Error) {
 	if r.sets == nil {
 		return []string{env.Bound.Name + "="}, func() {}, nil

@@ -9,8 +9,9 @@ import (
 	"time"
 )
 
-// Which failure was the first. The one that is heard of first need not be: a rank's death has others fail, and they may be quicker at
-// ending. internal/launch/README.md, "The end of a rank", has the argument.
+// Which failure was the first. The one that is heard of first need not be: a rank's death has
+// others fail, and they may be quicker at ending. internal/launch/README.md, "The end of a rank",
+// has the argument.
 
 const (
 	killed class = iota // by a signal
@@ -20,17 +21,18 @@ const (
 )
 
 const (
-	// blameTime is how long a rank's failure waits for a worse one, which it may be due to. A guess, above what it takes a kernel to end a
-	// process of which nobody knows that it is ending.
+	// blameTime is how long a rank's failure waits for a worse one, which it may be due to. A
+	// guess, above what it takes a kernel to end a process of which nobody knows that it is ending.
 	blameTime = 100 * time.Millisecond
 	// blameAgain is how often it is looked whether what is known to come has come.
 	blameAgain = 10 * time.Millisecond
-	// dyingTime is how long the kernel may take to end a process. It comes to it for certain, if it finds the time.
+	// dyingTime is how long the kernel may take to end a process. It comes to it for certain, if it
+	// finds the time.
 	dyingTime = time.Minute
 )
 
-// causeTime is how long the end of a rank is waited for that another one blames. A guess at what a program needs to put its affairs in order. Tests
-// have another.
+// causeTime is how long the end of a rank is waited for that another one blames. A guess at what a
+// program needs to put its affairs in order. Tests have another.
 var causeTime = 10 * time.Second
 
 // failureOf is the failure of a rank whose process has ended.
@@ -56,12 +58,14 @@ func (r *runner) unsettled(rank int) bool {
 	return rank >= 0 && (!r.process(rank).ended || slices.ContainsFunc(r.failures, func(f failure) bool { return f.p.rank == rank }))
 }
 
-// failed takes a failure of a rank. One that may be due to another one is kept for a while, and counts after those that are worse.
+// failed takes a failure of a rank. One that may be due to another one is kept for a while, and
+// counts after those that are worse.
 func (r *runner) failed(f failure) {
 	if len(r.failures) == 0 {
 		r.firstAt = time.Now()
 	}
-	// Of the end of a connection it may have been heard before that of the process, which says more.
+	// Of the end of a connection it may have been heard before that of the process, which says
+	// more.
 	r.failures = slices.DeleteFunc(r.failures, func(g failure) bool { return g.p == f.p })
 	r.failures = append(r.failures, f)
 	if r.state != running || f.class == killed || r.live == 0 {
@@ -90,7 +94,8 @@ func (r *runner) worseToCome() bool {
 		return false
 	}
 	if slices.ContainsFunc(r.failures, func(f failure) bool { return f.p.remote && !f.p.ended }) {
-		return true // its connection has ended, and its launcher is still to say how the process did
+		// its connection has ended, and its launcher is still to say how the process did
+		return true
 	}
 	// One that is due to no other rank is the cause of the rest.
 	return !slices.ContainsFunc(r.failures, func(f failure) bool { return f.class != led }) &&

@@ -51,7 +51,8 @@ func init() {
 	roles["witness-that-tells"] = func() int { return witnessRole(true) }
 }
 
-// witnessRole is a job whose rank 1 is killed when all others are connected to it. They end as soon as they notice, in order.
+// witnessRole is a job whose rank 1 is killed when all others are connected to it. They end as soon
+// as they notice, in order.
 func witnessRole(tell bool) int {
 	c := join()
 	path := filepath.Join(c.Dir(), "w")
@@ -77,7 +78,8 @@ func witnessRole(tell bool) int {
 	return 1
 }
 
-// The kernel closes what a killed rank has, and then takes its time. Others notice before the launcher does.
+// The kernel closes what a killed rank has, and then takes its time. Others notice before the
+// launcher does.
 func TestFirstFailureIsTheKilledHammer(t *testing.T) {
 	for range 8 {
 		for _, name := range []string{"witness", "witness-that-tells"} {
@@ -148,7 +150,8 @@ func (b blames) Ended(r, code int, how string) (*launch.Death, bool) {
 	return &launch.Death{Rank: r, Code: code, How: how, Clean: code == 0}, orderly
 }
 
-// The order in which ends are heard of, and what the job's status is to be. "?" stands for the time after which the launcher looks.
+// The order in which ends are heard of, and what the job's status is to be. "?" stands for the time
+// after which the launcher looks.
 func TestWhichFailureIsTheFirst(t *testing.T) {
 	type end struct{ rank, code int }
 	look := end{-1, 0}

@@ -17,7 +17,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// A launcher that is killed, or asked to end, at whatever time leaves no directory, no janitor and no rank, also in its first milliseconds.
+// A launcher that is killed, or asked to end, at whatever time leaves no directory, no janitor and
+// no rank, also in its first milliseconds.
 func TestLauncherIsEndedEarly(t *testing.T) {
 	spec, err := json.Marshal(launcherSpec{Janitor: true, Grace: time.Minute, Parts: []Part{shell(2, "exec sleep 1000")}})
 	require.NoError(t, err)
@@ -32,7 +33,8 @@ func TestLauncherIsEndedEarly(t *testing.T) {
 			cmd := exec.Command(os.Args[0])
 			cmd.Env = append(os.Environ(), roleVariable+"=launcher", specVariable+"="+string(spec))
 			require.NoError(t, cmd.Start())
-			// The directory tells how far it is; from then on each step takes some tens of microseconds.
+			// The directory tells how far it is; from then on each step takes some tens of
+			// microseconds.
 			for start := time.Now(); i%4 != 0 && time.Since(start) < 10*time.Second; {
 				if left, _ := filepath.Glob(filepath.Join(dir, "*")); len(left) > 0 {
 					jobs = append(jobs, filepath.Base(left[0]))

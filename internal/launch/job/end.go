@@ -21,7 +21,8 @@ func (r *runner) endLeftovers() {
 	for _, p := range r.procs {
 		r.signalGroup(p, syscall.SIGKILL)
 	}
-	// A process that was killed is in its group until its parent has taken notice; ours cannot be made to.
+	// A process that was killed is in its group until its parent has taken notice; ours cannot be
+	// made to.
 	r.wait(leftoverGrace)
 }
 

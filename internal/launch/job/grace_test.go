@@ -59,7 +59,8 @@ func TestSignalsLeaveTheEndToTheRanks(t *testing.T) {
 	require.NotContains(t, o.errOut, "killing")
 }
 
-// If a rank fails by a SIGTERM from outside, the others, which have had it too, are not sent another.
+// If a rank fails by a SIGTERM from outside, the others, which have had it too, are not sent
+// another.
 func TestOneSIGTERMIsOne(t *testing.T) {
 	signals := make(chan os.Signal, 16)
 	out := newLineWriter()

@@ -265,7 +265,8 @@ type outcome struct {
 
 func (o outcome) lines() []string { return strings.Split(strings.TrimSuffix(o.out, "\n"), "\n") }
 
-// isolate has the jobs of a test make their directories in one of its own, and checks that it is empty in the end.
+// isolate has the jobs of a test make their directories in one of its own, and checks that it is
+// empty in the end.
 func isolate(t *testing.T) string {
 	t.Helper()
 	dir, err := os.MkdirTemp("", "j") // t.TempDir is too long for a socket

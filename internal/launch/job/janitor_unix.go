@@ -50,7 +50,8 @@ func startJanitor() (*janitor, error) {
 		return nil, err
 	}
 	defer null.Close()
-	// If the launcher is a rank of another job, whose janitor kills what belongs to that: this one is not to be killed.
+	// If the launcher is a rank of another job, whose janitor kills what belongs to that: this one
+	// is not to be killed.
 	vars := slices.DeleteFunc(env.All(), func(kv string) bool { return strings.HasPrefix(kv, env.Job.Name+"=") })
 	// A session of its own: what ends the launcher's terminal or group is not for the janitor.
 	proc, err := os.StartProcess(exe, []string{janitorName}, &os.ProcAttr{
@@ -88,8 +89,8 @@ func (j *janitor) stop() {
 	}
 }
 
-// Janitor is for the program that runs jobs to call first. If this process is a janitor, it does its work and returns true;
-// then the program ends.
+// Janitor is for the program that runs jobs to call first. If this process is a janitor, it does
+// its work and returns true; then the program ends.
 func Janitor() bool {
 	if len(os.Args) != 1 || os.Args[0] != janitorName {
 		return false

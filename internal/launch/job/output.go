@@ -17,8 +17,9 @@ import (
 // MaxLine is the length up to which a line is kept whole, in bytes.
 const MaxLine = 64 << 10
 
-// drainIdle is how long output is waited for after the last process that may write has ended. What it wrote is there already;
-// only a process that has left its group can have more, and is not waited for. Tests change it.
+// drainIdle is how long output is waited for after the last process that may write has ended. What
+// it wrote is there already; only a process that has left its group can have more, and is not
+// waited for. Tests change it.
 var drainIdle = 100 * time.Millisecond
 
 // sink is where the output of all ranks goes: the launcher's standard output or standard error.
@@ -77,8 +78,8 @@ func (s *stream) copy() {
 	}
 }
 
-// read is Read, with an end when the stream is drained: then each read has a deadline of its own, so that what is in the
-// pipe is read however long it took to write what came before.
+// read is Read, with an end when the stream is drained: then each read has a deadline of its own,
+// so that what is in the pipe is read however long it took to write what came before.
 func (s *stream) read(b []byte) (int, error) {
 	for {
 		fresh := s.draining.Load()
@@ -126,8 +127,8 @@ func (s *stream) emit(b []byte) bool {
 	return err == nil
 }
 
-// labelled puts the label before each line. The rest of a line that was interrupted has a plus sign after the label.
-// +checklocks:s.sink.mu
+// labelled puts the label before each line. The rest of a line that was interrupted has a plus sign
+// after the label. +checklocks:s.sink.mu
 func (s *stream) labelled(b []byte) []byte {
 	out := s.sink.scratch[:0]
 	first := true

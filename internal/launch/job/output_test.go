@@ -46,7 +46,8 @@ func TestLinesStayWhole(t *testing.T) {
 	}
 }
 
-// Of lines that are too long to be kept whole nothing is lost either; one rank's come out as they are.
+// Of lines that are too long to be kept whole nothing is lost either; one rank's come out as they
+// are.
 func TestLongLines(t *testing.T) {
 	const length = 5 * MaxLine
 	o := run(t, Spec{Parts: []Part{role("bytes", 1, "20", fmt.Sprint(length), "100000")}})
@@ -158,7 +159,8 @@ func TestOutputThatFails(t *testing.T) {
 	require.Contains(t, o.errOut, "output cannot be written: the disk is full")
 }
 
-// Who reads the output may go. The ranks notice as they would at a pipe of their own, and nothing is said of it.
+// Who reads the output may go. The ranks notice as they would at a pipe of their own, and nothing
+// is said of it.
 func TestClosedPipe(t *testing.T) {
 	rd, wr, err := os.Pipe()
 	require.NoError(t, err)

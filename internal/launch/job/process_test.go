@@ -116,7 +116,8 @@ func TestWhereAJanitorLives(t *testing.T) {
 	require.NotContains(t, string(vars), env.Job.Name+"=")
 	stat, err := os.ReadFile("/proc/" + pid + "/stat")
 	require.NoError(t, err)
-	fields := strings.Fields(string(stat[strings.LastIndexByte(string(stat), ')')+1:])) // state, parent, group, session
+	// state, parent, group, session
+	fields := strings.Fields(string(stat[strings.LastIndexByte(string(stat), ')')+1:]))
 	require.Equal(t, []string{pid, pid}, fields[2:4])
 }
 

@@ -19,7 +19,8 @@ const supported = true
 
 const sigcont = syscall.SIGCONT
 
-// Forwarded lists the signals that a launcher passes on. One that is ignored, as SIGHUP is under nohup, stays ignored.
+// Forwarded lists the signals that a launcher passes on. One that is ignored, as SIGHUP is under
+// nohup, stays ignored.
 func Forwarded() []os.Signal {
 	list := []os.Signal{syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP, syscall.SIGQUIT, syscall.SIGUSR1, syscall.SIGUSR2}
 	return slices.DeleteFunc(list, signal.Ignored)
@@ -41,8 +42,8 @@ func sendGroup(pgid int, sig os.Signal) error {
 	return err
 }
 
-// reapGroup takes notice of processes of a group that have ended and are children of this one by adoption. The leader of the
-// group has been waited for.
+// reapGroup takes notice of processes of a group that have ended and are children of this one by
+// adoption. The leader of the group has been waited for.
 func reapGroup(pgid int) {
 	for pid, err := 1, error(nil); pid > 0 && err == nil; {
 		pid, err = syscall.Wait4(-pgid, nil, syscall.WNOHANG, nil)
@@ -67,8 +68,9 @@ func signalName(s os.Signal) string { return s.String() }
 
 func isBrokenPipe(err error) bool { return errors.Is(err, syscall.EPIPE) }
 
-// feedInput passes a terminal's input on. In a job in the background of its shell, reading would stop the launcher; with the
-// signal ignored it is an end of input. The ranks, which are started by then, do not inherit that.
+// feedInput passes a terminal's input on. In a job in the background of its shell, reading would
+// stop the launcher; with the signal ignored it is an end of input. The ranks, which are started by
+// then, do not inherit that.
 func feedInput(to *os.File, from io.Reader) {
 	signal.Ignore(syscall.SIGTTIN)
 	_, _ = io.Copy(to, from) // the rank may close its input, and the terminal may go

@@ -16,8 +16,8 @@ import (
 	"weft/internal/launch"
 )
 
-// Run runs a job and returns its exit status: 0, or that of the first failure. What there is to say of failures is
-// written to Stderr when they occur. An error is a job that was not started.
+// Run runs a job and returns its exit status: 0, or that of the first failure. What there is to say
+// of failures is written to Stderr when they occur. An error is a job that was not started.
 func Run(spec Spec) (int, error) {
 	if !supported {
 		return 0, &Error{Status: StatusFailure, Err: fmt.Errorf("%w: ranks as processes need Unix", launch.ErrUnsupported)}
@@ -94,7 +94,8 @@ func (r *runner) start() *Error {
 		}
 	}
 	if r.feed != nil {
-		// It ends when the input does, or with the process: a read of a terminal cannot be interrupted.
+		// It ends when the input does, or with the process: a read of a terminal cannot be
+		// interrupted.
 		go feedInput(r.feed, r.spec.Stdin)
 	}
 	return nil
@@ -175,8 +176,8 @@ func (r *runner) outputFile(rank, which int, label string) (*os.File, error) {
 	return wr, nil
 }
 
-// sinkBroken is called when output can be written no more: who reads it has gone, as in "weft run ... | head". The ranks
-// notice in the same way, by their pipes.
+// sinkBroken is called when output can be written no more: who reads it has gone, as in "weft run
+// ... | head". The ranks notice in the same way, by their pipes.
 func (r *runner) sinkBroken(k *sink, err error) {
 	// What the ranks may die of is said before they can.
 	if isBrokenPipe(err) {

@@ -176,7 +176,8 @@ func TestNobodyListens(t *testing.T) {
 	require.Equal(t, 3, (<-done).status)
 }
 
-// What a rank leaves behind in its group is ended with it; the output of the rank is complete all the same.
+// What a rank leaves behind in its group is ended with it; the output of the rank is complete all
+// the same.
 func TestLeftovers(t *testing.T) {
 	o := run(t, Spec{Parts: []Part{shell(1, "sleep 1000 & echo $!; echo last")}})
 	require.Zero(t, o.status)

@@ -101,18 +101,21 @@ func requireClean(t *testing.T, dir string) {
 	}, 60*time.Second, time.Millisecond)
 }
 
-// The launcher is killed: the ranks end, with what they have started and whether or not they take part, and nothing is left.
+// The launcher is killed: the ranks end, with what they have started and whether or not they take
+// part, and nothing is left.
 func TestLauncherIsKilled(t *testing.T) {
 	dir := isolate(t)
 	if path, err := exec.LookPath("setsid"); err == nil && runtime.GOOS == "linux" {
 		t.Setenv("S", path)
 	}
-	// Standard output and error of the launcher end when all that has them ends: Wait waits for that.
+	// Standard output and error of the launcher end when all that has them ends: Wait waits for
+	// that.
 	cmd, out, _ := startLauncher(t, launcherSpec{Janitor: true, Parts: []Part{
 		role("fence", 2),
 		shell(1, "trap '' TERM HUP INT; $S sleep 1000 & echo ready $!; echo ready $$; while :; do sleep 1000; done"),
 	}})
-	// The fences never end, as rank 2 is not of their kind; it has two processes, of two sessions where there is a way.
+	// The fences never end, as rank 2 is not of their kind; it has two processes, of two sessions
+	// where there is a way.
 	lines := out.await(t, 2, "ready")
 	job, err := filepath.Glob(filepath.Join(dir, "weft-job-*"))
 	require.NoError(t, err)
@@ -125,8 +128,8 @@ func TestLauncherIsKilled(t *testing.T) {
 	requireClean(t, dir)
 }
 
-// The launcher is killed, and there is no janitor. The kernel kills the launcher's own children, where it does that; the
-// ranks, which are theirs, notice by themselves, remove the files and end.
+// The launcher is killed, and there is no janitor. The kernel kills the launcher's own children,
+// where it does that; the ranks, which are theirs, notice by themselves, remove the files and end.
 func TestLauncherIsKilledAlone(t *testing.T) {
 	dir := isolate(t)
 	p := shell(3, `"$0" & wait; sleep 1000`)

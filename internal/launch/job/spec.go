@@ -49,7 +49,8 @@ type Spec struct {
 	Timeout   time.Duration // end the job after that; 0: never
 	Grace     time.Duration // from SIGTERM, or a SIGHUP from outside, to SIGKILL; 0: DefaultGrace
 	Stdin     *os.File      // for rank 0; nil: nothing
-	CopyStdin bool          // Stdin is a terminal, from which a process in the background cannot read: pass on what is read
+	// Stdin is a terminal, from which a process in the background cannot read: pass on what is read
+	CopyStdin bool
 	Stdout    io.Writer
 	Stderr    io.Writer
 	Signals   <-chan os.Signal // to be passed on; nil: none
@@ -57,21 +58,25 @@ type Spec struct {
 	Verbose   bool             // say how ranks are bound
 	Janitor   bool             // the program of this process calls Janitor: use one
 
-	// A job on several machines has a launcher on each. One has the address Listen, and Elsewhere ranks besides its own; the others Join
-	// it there, and bring these. All know SecretFile, which the one that listens makes if it is not there.
+	// A job on several machines has a launcher on each. One has the address Listen, and Elsewhere
+	// ranks besides its own; the others Join it there, and bring these. All know SecretFile, which
+	// the one that listens makes if it is not there.
 	Listen     string
 	Elsewhere  int
 	Join       string
 	First      int           // with Join: number of this launcher's first rank; 0: does not matter
 	Wait       time.Duration // for others to join, or to listen; 0: DefaultWait
 	SecretFile string
-	DeadAfter  time.Duration // bounds how long a machine that has vanished goes unnoticed; 0: env.DefaultDeadAfter
+	// bounds how long a machine that has vanished goes unnoticed; 0: env.DefaultDeadAfter
+	DeadAfter time.Duration
 }
 
-// DefaultWait is the time for a person, or a script, to start the launcher on the other machine. A guess.
+// DefaultWait is the time for a person, or a script, to start the launcher on the other machine. A
+// guess.
 const DefaultWait = time.Minute
 
-// DefaultGrace is the time from SIGTERM to SIGKILL. A guess at what a program needs to save what it has.
+// DefaultGrace is the time from SIGTERM to SIGKILL. A guess at what a program needs to save what it
+// has.
 const DefaultGrace = 5 * time.Second
 
 // Error is a job that could not be started, with the exit status for that.
@@ -193,8 +198,9 @@ func cause(err error) error {
 	return err
 }
 
-// find returns the absolute path of a program. A name with a slash is relative to the launcher's working directory or, if it
-// is not there, to that of the ranks. Another name is looked for in PATH.
+// find returns the absolute path of a program. A name with a slash is relative to the launcher's
+// working directory or, if it is not there, to that of the ranks. Another name is looked for in
+// PATH.
 func find(name, dir string) (string, error) {
 	if name == "" {
 		return "", usage("the name of the program is empty")

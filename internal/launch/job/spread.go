@@ -13,9 +13,10 @@ import (
 	"weft/internal/launch"
 )
 
-// A job on several machines has a launcher on each. One of them, which listens, is the launcher of the job: to it the ranks of others are like its own,
-// but for the processes, of which it is told. The others are its guests: they start processes, end them when they are told to, and
-// decide nothing.
+// A job on several machines has a launcher on each. One of them, which listens, is the launcher of
+// the job: to it the ranks of others are like its own, but for the processes, of which it is told.
+// The others are its guests: they start processes, end them when they are told to, and decide
+// nothing.
 
 // far is an event of launchers on other machines.
 type far struct {

@@ -42,7 +42,8 @@ func startMachine(t *testing.T, s launcherSpec) *machine {
 	return m
 }
 
-// end waits for the end of the launcher and returns its exit status and what it has written to standard error since.
+// end waits for the end of the launcher and returns its exit status and what it has written to
+// standard error since.
 func (m *machine) end() (int, string) {
 	_ = m.Wait()
 	close(m.errOut.lines)

@@ -36,7 +36,8 @@ const (
 	killing
 )
 
-// leftoverGrace is how long what a rank has left behind in its process group has to end, after SIGTERM.
+// leftoverGrace is how long what a rank has left behind in its process group has to end, after
+// SIGTERM.
 const leftoverGrace = time.Second
 
 // process is one rank. The goroutine of Run owns it.
@@ -80,16 +81,17 @@ type runner struct {
 	noPipe  atomic.Bool           // who read the output has closed it
 	noSpace atomic.Pointer[error] // it cannot be written for another reason
 
-	procs     []*process
-	live      int
-	state     state
-	status    int              // of the first failure
-	grace     <-chan time.Time // in ending, or asked: when it becomes killing
-	asked     os.Signal        // SIGTERM or SIGHUP from outside, since which grace runs; nil: none
-	termed    bool             // the ranks have had SIGTERM
-	leaving   os.Signal        // of a guest: it does not wait for ranks of others, because of this; nil: it does
-	feed      *os.File         // to rank 0's input, if that is copied
-	unwritten bool             // noSpace was reported
+	procs  []*process
+	live   int
+	state  state
+	status int              // of the first failure
+	grace  <-chan time.Time // in ending, or asked: when it becomes killing
+	asked  os.Signal        // SIGTERM or SIGHUP from outside, since which grace runs; nil: none
+	termed bool             // the ranks have had SIGTERM
+	// of a guest: it does not wait for ranks of others, because of this; nil: it does
+	leaving   os.Signal
+	feed      *os.File // to rank 0's input, if that is copied
+	unwritten bool     // noSpace was reported
 	insisted  map[os.Signal]bool
 	failures  []failure        // of ranks, until it is clear which was the first
 	blame     <-chan time.Time // when that is looked at
@@ -111,8 +113,8 @@ type hub interface {
 	Close() error
 }
 
-// say says something, without waiting: standard error may be held up by whoever reads it, and the ranks are to be ended
-// all the same.
+// say says something, without waiting: standard error may be held up by whoever reads it, and the
+// ranks are to be ended all the same.
 func (r *runner) say(format string, args ...any) {
 	select {
 	case r.words <- fmt.Sprintf(format, args...):

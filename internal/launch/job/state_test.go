@@ -171,7 +171,8 @@ func TestSignalsToALauncher(t *testing.T) {
 		r.signal(row.sig)
 		require.Equal(t, row.ends, r.leaving != nil, row.sig)
 	}
-	r, _ := stateRunner(1, Spec{Grace: time.Hour}) // while the job is being ended, they are only passed on
+	// while the job is being ended, they are only passed on
+	r, _ := stateRunner(1, Spec{Grace: time.Hour})
 	r.endAll(&launch.Abort{})
 	grace := r.grace
 	r.live = 1
@@ -238,7 +239,8 @@ func TestGuests(t *testing.T) {
 		require.Equal(t, map[bool]int{true: 130}[row.left], r.status)
 		require.Equal(t, os.Signal(syscall.SIGINT), r.leaving)
 	}
-	for _, code := range []int{0, 3} { // its ranks end, of whom the launcher of the job has to judge
+	for _, code := range []int{0, 3} {
+		// its ranks end, of whom the launcher of the job has to judge
 		for _, asked := range []bool{false, true} {
 			r, n := guest()
 			if asked {

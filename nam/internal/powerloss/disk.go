@@ -41,7 +41,8 @@ type Disk struct {
 	files map[uint64]*file             // guarded by mu; by inode, also those that were removed
 	dirs  map[string]map[string]uint64 // guarded by mu; entries by directory; 0: a directory
 	log   []event                      // guarded by mu
-	start int                          // guarded by mu; what the log began with, which is on the disk
+	// guarded by mu; what the log began with, which is on the disk
+	start int
 }
 
 // file is kept open, so that its inode is not used again.
@@ -140,7 +141,8 @@ func Caller() string {
 	frames := runtime.CallersFrames(pcs[:runtime.Callers(3, pcs[:])])
 	for {
 		f, more := frames.Next()
-		name, _, _ := strings.Cut(f.Function[strings.LastIndex(f.Function, ".(")+1:], ".func") // also of a closure that is inlined elsewhere
+		// also of a closure that is inlined elsewhere
+		name, _, _ := strings.Cut(f.Function[strings.LastIndex(f.Function, ".(")+1:], ".func")
 		name = name[strings.LastIndex(name, "/")+1:]
 		if _, method, ok := strings.Cut(name, ")."); ok {
 			name, _, _ = strings.Cut(method, ".")

@@ -172,7 +172,8 @@ func (s *Store) unused(f *os.File, kind strayKind) strayKind {
 
 // complete holds the files of a stray against its record.
 func (one *stray) complete(known map[ID]bool) {
-	if one.why != nil || one.kind != aside || one.rec == nil { // layout 1: the header has neither name nor regions
+	if one.why != nil || one.kind != aside || one.rec == nil {
+		// layout 1: the header has neither name nor regions
 		return
 	}
 	have := make(map[ID]bool)
@@ -391,7 +392,8 @@ func (s *Store) doomStray(one *stray) error {
 	return s.syncFile(f) // or a part of it may be gone and the rest not be known as dropped
 }
 
-// unlink removes files, the first one last: its flags and its lock answer for all, also on the disk.
+// unlink removes files, the first one last: its flags and its lock answer for all, also on the
+// disk.
 func (s *Store) unlink(files []ID, step string) error {
 	for i := len(files) - 1; i >= 0; i-- {
 		if i == 0 && len(files) > 1 {

@@ -92,8 +92,8 @@ func (s *Store) settle(rec *Record, reader bool) error {
 	})
 }
 
-// alone calls fn under the exclusive store lock, under which nobody attaches, if the window is to be
-// marked as clean and nobody uses it.
+// alone calls fn under the exclusive store lock, under which nobody attaches, if the window is to
+// be marked as clean and nobody uses it.
 func (s *Store) alone(rec *Record, fn func(first *os.File, h *header) error) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -120,8 +120,8 @@ func (s *Store) alone(rec *Record, fn func(first *os.File, h *header) error) err
 	})
 }
 
-// syncSegments forces the files to the disk. A force that fails may have lost what the kernel had, and
-// the next one succeeds all the same: the window is never marked as clean again.
+// syncSegments forces the files to the disk. A force that fails may have lost what the kernel had,
+// and the next one succeeds all the same: the window is never marked as clean again.
 func (s *Store) syncSegments(rec *Record) error {
 	for i := range rec.Files {
 		f, err := s.openSegment(rec, i, os.O_RDWR)
@@ -131,7 +131,8 @@ func (s *Store) syncSegments(rec *Record) error {
 		err = s.syncFile(f)
 		f.Close()
 		if err != nil {
-			_ = s.setFlags(rec, headBroken, 0) // in use by this run of the machine, it is marked already
+			// in use by this run of the machine, it is marked already
+			_ = s.setFlags(rec, headBroken, 0)
 			return fmt.Errorf("%w: force %q to the disk: %w", ErrLost, rec.Name, err)
 		}
 	}

@@ -25,8 +25,9 @@ type Request struct {
 	Regions   []Region
 }
 
-// Create runs steps 1 to 3 of the create protocol: it grants the capacity and files a record in state creating. The
-// caller holds the result until Commit or Abort; if it dies in between, the allocation is reclaimed.
+// Create runs steps 1 to 3 of the create protocol: it grants the capacity and files a record in
+// state creating. The caller holds the result until Commit or Abort; if it dies in between, the
+// allocation is reclaimed.
 func (s *Store) Create(req Request) (*Creation, error) {
 	rec, err := newRecord(req)
 	if err != nil {
@@ -51,7 +52,8 @@ func (s *Store) Create(req Request) (*Creation, error) {
 			return err
 		}
 		for i := range rec.Files {
-			f, err := s.open(s.path(rec.Files[i].ID), os.O_RDWR|os.O_CREATE|os.O_EXCL, rec.Mode|0o600) // the owner must be able to manage it
+			// the owner must be able to manage it
+			f, err := s.open(s.path(rec.Files[i].ID), os.O_RDWR|os.O_CREATE|os.O_EXCL, rec.Mode|0o600)
 			if err != nil {
 				return accessError(spaceError(err, "create a file"))
 			}
@@ -151,7 +153,8 @@ func (s *Store) grantLocked(tx *txn, need uint64) error {
 	}
 }
 
-// Creation is an allocation in state creating, held by the process that makes it. It is used by one goroutine.
+// Creation is an allocation in state creating, held by the process that makes it. It is used by one
+// goroutine.
 type Creation struct {
 	s     *Store
 	rec   *Record
@@ -161,11 +164,13 @@ type Creation struct {
 // Record is what is being made. The caller must not change it.
 func (c *Creation) Record() *Record { return c.rec }
 
-// Reserve runs steps 4 and 5 for one file: reserve its blocks, write its header, force both to the disk.
+// Reserve runs steps 4 and 5 for one file: reserve its blocks, write its header, force both to the
+// disk.
 func (c *Creation) Reserve(i int) error { return c.s.Reserve(c.rec, i) }
 
-// Reserve is Creation.Reserve for a process that is not the creator but helps it, when each rank reserves its own file.
-// Preconditions: the creator has called Create, and calls Commit or Abort only after this returns.
+// Reserve is Creation.Reserve for a process that is not the creator but helps it, when each rank
+// reserves its own file. Preconditions: the creator has called Create, and calls Commit or Abort
+// only after this returns.
 func (s *Store) Reserve(rec *Record, i int) error {
 	f, err := s.openSegment(rec, i, os.O_RDWR)
 	if err != nil {
@@ -190,8 +195,8 @@ func (s *Store) Reserve(rec *Record, i int) error {
 	return s.reached("create:synced", s.writeHeader(f, h, rec))
 }
 
-// Commit runs steps 6 and 7: the record becomes ready, and from then on the window can be attached to by name.
-// The caller must have attached by ID before, if it wants to use a volatile window.
+// Commit runs steps 6 and 7: the record becomes ready, and from then on the window can be attached
+// to by name. The caller must have attached by ID before, if it wants to use a volatile window.
 func (c *Creation) Commit() error {
 	if err := c.s.syncDir(c.s.allocPath()); err != nil {
 		return err

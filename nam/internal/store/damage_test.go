@@ -229,7 +229,8 @@ func TestOlderDatabase(t *testing.T) {
 // error, and nothing is removed. If the record is lost as well, the file is set aside as long as it
 // is not dropped.
 func TestDamagedHeaders(t *testing.T) {
-	// passes reports whether a count of epochs in a header is sound though byte at has changed: its checksum is of 16 bits.
+	// passes reports whether a count of epochs in a header is sound though byte at has changed: its
+	// checksum is of 16 bits.
 	passes := func(b []byte, at int) bool {
 		var id ID
 		copy(id[:], b[offID:])

@@ -28,7 +28,8 @@ func TestFullDisk(t *testing.T) {
 	require.ErrorIs(t, err, syscall.ENOSPC)
 	requireSound(t, s)
 
-	// Fill the rest to the last page. Everything that was granted can be written, and removing still works.
+	// Fill the rest to the last page. Everything that was granted can be written, and removing
+	// still works.
 	var held []*Handle
 	for size := uint64(512 << 10); ; {
 		h, err := makeWindow(s, oneRegion("", size))

@@ -27,8 +27,9 @@ type Handle struct {
 	files []*os.File // the first holds the shared flock that says "in use"
 	maps  [][]byte
 
-	layout    int    // of the files; 1 only in a store that cannot be written
-	unsynced  bool   // the machine has stopped before the window was on the disk, and nobody has accepted that
+	layout int // of the files; 1 only in a store that cannot be written
+	// the machine has stopped before the window was on the disk, and nobody has accepted that
+	unsynced  bool
 	vouched   uint64 // epochs that are on the disk all the same, if unsynced
 	rawEpochs uint64 // as counted when it was mapped
 
@@ -208,7 +209,8 @@ func (h *Handle) letGo() (settle bool, err error) {
 	flags, ferr := h.flags()
 	settle = h.inUseUnclean()
 	err = errors.Join(err, h.unmap())
-	if s.readOnly == nil && (ferr != nil || flags&(headDoomed|headVolatile) != 0) { // without a header the record decides
+	if s.readOnly == nil && (ferr != nil || flags&(headDoomed|headVolatile) != 0) {
+		// without a header the record decides
 		err = errors.Join(err, s.reclaim(h.key.id))
 	}
 	if settle {

@@ -140,7 +140,8 @@ func FuzzCheckMeta(f *testing.F) {
 	ne.PutUint64(page[3*4096:], 3)
 	ne.PutUint16(page[3*4096+8:], boltLeaf)
 	seal(page)
-	if metas, err := checkMeta(page); metas != 2 || err != nil { // the second one has no pages, and the same transaction
+	if metas, err := checkMeta(page); metas != 2 || err != nil {
+		// the second one has no pages, and the same transaction
 		f.Fatal(metas, err)
 	}
 	f.Add(page)
@@ -176,7 +177,8 @@ func TestRaisesAtOnceHammer(t *testing.T) {
 				for done.Add(1); done.Load() < 2*i; {
 					runtime.Gosched()
 				}
-				if u == 0 && low == 0 && epochsOf(h) < 2*i+1 { // the other cannot have begun the next round
+				if u == 0 && low == 0 && epochsOf(h) < 2*i+1 {
+					// the other cannot have begun the next round
 					low = i
 				}
 			}

@@ -27,7 +27,8 @@ import (
 const (
 	envDir  = "WEFT_TEST_STORE_DIR"
 	envRole = "WEFT_TEST_STORE_ROLE"
-	envStep = "WEFT_TEST_STORE_STEP" // NAME#N: die at the N-th time of this step; "?" only prints the steps
+	// NAME#N: die at the N-th time of this step; "?" only prints the steps
+	envStep = "WEFT_TEST_STORE_STEP"
 )
 
 func TestMain(m *testing.M) {
@@ -58,8 +59,8 @@ func TestMain(m *testing.M) {
 	os.Exit(0)
 }
 
-// memDir is a directory in memory if there is one: what a killed process leaves is the same there, and these tests make
-// hundreds of stores, whose syncs would take most of the time on a disk.
+// memDir is a directory in memory if there is one: what a killed process leaves is the same there,
+// and these tests make hundreds of stores, whose syncs would take most of the time on a disk.
 func memDir(t *testing.T) string {
 	dir, err := os.MkdirTemp("/dev/shm", "weft-store-test-")
 	if err != nil {
@@ -174,8 +175,8 @@ func requireKilled(t *testing.T, role, dir, step string) {
 	require.Equal(t, syscall.SIGKILL, exit.Sys().(syscall.WaitStatus).Signal(), "%s: %s", step, errOut.String())
 }
 
-// A process dies at each step in turn. Afterwards the store opens, nothing half-made is left, what was complete is
-// intact, and every name can be used again.
+// A process dies at each step in turn. Afterwards the store opens, nothing half-made is left, what
+// was complete is intact, and every name can be used again.
 func TestKillAtEveryStep(t *testing.T) {
 	all := steps(t, "lifecycle", memDir(t))
 	require.Greater(t, len(all), 30)
@@ -201,7 +202,8 @@ func TestKillAtEveryStep(t *testing.T) {
 			require.True(t, strings.HasPrefix(step, "init:") || strings.HasPrefix(step, "create:") || strings.HasPrefix(step, "header:"), "%s lost a complete window", step)
 		}
 		for name, where := range map[string]string{"gone": "", "vol": "setinfo:"} {
-			if _, err := s.Stat(name); err == nil { // it died before the removal, or while it was persistent
+			if _, err := s.Stat(name); err == nil {
+				// it died before the removal, or while it was persistent
 				require.True(t, strings.HasPrefix(step, where), "%s left %q", step, name)
 				require.NoError(t, s.Remove(name), step)
 			}
@@ -244,7 +246,8 @@ const (
 	slots     = 256
 )
 
-// childWriter fills slot after slot of a window and counts each as an epoch, and makes and removes windows meanwhile.
+// childWriter fills slot after slot of a window and counts each as an epoch, and makes and removes
+// windows meanwhile.
 func childWriter(dir string) error {
 	s, err := Open(dir, Config{})
 	if err != nil {
@@ -292,7 +295,8 @@ func TestKillAtRandomMoments(t *testing.T) {
 		line, err := bufio.NewReader(out).ReadString('\n')
 		require.NoError(t, err)
 		require.Equal(t, "ready\n", line)
-		time.Sleep(time.Duration(rng.IntN(30_000)) * time.Microsecond) // the moment of death is the input of this test
+		// the moment of death is the input of this test
+		time.Sleep(time.Duration(rng.IntN(30_000)) * time.Microsecond)
 		require.NoError(t, cmd.Process.Kill())
 		cmd.Wait()
 		require.Empty(t, errOut.String())
@@ -304,11 +308,13 @@ func TestKillAtRandomMoments(t *testing.T) {
 		require.NoError(t, err)
 		n := epochsOf(h)
 		m := h.Region(0)
-		// The slot of the epoch that was being written is anything; the complete ones before it are whole.
+		// The slot of the epoch that was being written is anything; the complete ones before it are
+		// whole.
 		for k := n - min(n, slots-1); k < n; k++ {
 			slot := m[k%slots*slotBytes:][:slotBytes]
 			for i := 0; i < slotBytes; i += 8 {
-				if got := binary.NativeEndian.Uint64(slot[i:]); got != k+1 { // plain: there are millions
+				if got := binary.NativeEndian.Uint64(slot[i:]); got != k+1 {
+					// plain: there are millions
 					t.Fatalf("epoch %d of %d, byte %d: %d", k, n, i, got)
 				}
 			}

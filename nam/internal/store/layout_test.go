@@ -86,7 +86,8 @@ func TestLayout1IsUpgraded(t *testing.T) {
 	e, err := s.Stat("raw")
 	require.NoError(t, err)
 	require.NoError(t, s.Close())
-	f, err := os.OpenFile(s.path(e.ID), os.O_RDWR, 0) // its creator has died before it cleared the flag
+	// its creator has died before it cleared the flag
+	f, err := os.OpenFile(s.path(e.ID), os.O_RDWR, 0)
 	require.NoError(t, err)
 	_, err = f.WriteAt(flagsBytes(headVolatile), offFlags)
 	require.NoError(t, err)
@@ -110,8 +111,8 @@ func TestLayout1IsUpgraded(t *testing.T) {
 	require.NoError(t, s.Close())
 }
 
-// A damaged file does not keep the others from the upgrade. Its window keeps layout 1, which is told
-// once, and only that window cannot be attached to.
+// A damaged file does not keep the others from the upgrade. Its window keeps layout 1, which is
+// told once, and only that window cannot be attached to.
 func TestDamagedLayout1IsUpgraded(t *testing.T) {
 	dir := layout1(t)
 	s, err := Open(dir, Config{ReadOnly: true})

@@ -203,8 +203,9 @@ func TestMendedRecordOfWhatIsInUse(t *testing.T) {
 // A damaged record of which there is no other copy is named, and why there is none.
 func TestRecordsWithoutACopy(t *testing.T) {
 	for why, key := range map[string]func(files []File) []byte{
-		"key of 3 bytes":            func(files []File) []byte { return files[0].ID[:3] },
-		"its file has no record":    func(files []File) []byte { return files[1].ID[:] }, // that of rank 0 has the window's
+		"key of 3 bytes": func(files []File) []byte { return files[0].ID[:3] },
+		// that of rank 0 has the window's
+		"its file has no record":    func(files []File) []byte { return files[1].ID[:] },
 		"no such file or directory": func([]File) []byte { return make([]byte, len(ID{})) },
 	} {
 		dir := makeWorld(t, nil)

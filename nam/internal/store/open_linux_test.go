@@ -349,7 +349,8 @@ func TestReclaimedWhenShort(t *testing.T) {
 		require.NoError(t, err)
 		require.NoError(t, h.Release())
 		require.NoError(t, s.Close())
-		if short == "name" { // its name went before the failure: who opens the store next does the rest
+		if short == "name" {
+			// its name went before the failure: who opens the store next does the rest
 			s, err = Open(s.Dir(), cfg)
 			require.NoError(t, err)
 			require.NoError(t, s.Close())
@@ -456,7 +457,8 @@ func TestRepairedWindows(t *testing.T) {
 	require.Empty(t, left(dir))
 }
 
-// A record that is older than the header of its file takes over what the header says; one that says more than that stays.
+// A record that is older than the header of its file takes over what the header says; one that says
+// more than that stays.
 func TestRecordsOlderThanFiles(t *testing.T) {
 	var said []string
 	s := newTestStore(t, Config{Notice: func(text string, _ bool) { said = append(said, text) }})
@@ -510,7 +512,8 @@ func TestRecordsOlderThanFiles(t *testing.T) {
 	}
 }
 
-// Of several things that are wrong with a window the first is named: the header, then the files in their order.
+// Of several things that are wrong with a window the first is named: the header, then the files in
+// their order.
 func TestFirstProblem(t *testing.T) {
 	s := newTestStore(t, Config{})
 	h, err := makeWindow(s, Request{Name: "w", Structure: 3, Files: []uint64{8, 0, 0}, Regions: []Region{{Size: 8, Unit: 1}}})

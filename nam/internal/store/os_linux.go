@@ -19,7 +19,8 @@ import (
 // openSafely are the flags of openFile.
 const openSafely = unix.O_NOFOLLOW | unix.O_NONBLOCK | unix.O_CLOEXEC
 
-// notRegular says whether an open failed at a symbolic link, a directory, or a socket, a pipe or a device without another end.
+// notRegular says whether an open failed at a symbolic link, a directory, or a socket, a pipe or a
+// device without another end.
 func notRegular(err error) bool {
 	return errors.Is(err, unix.ELOOP) || errors.Is(err, unix.EISDIR) || errors.Is(err, unix.ENXIO) || errors.Is(err, unix.ENODEV)
 }
@@ -87,7 +88,8 @@ func placeOfDir(dir string) (p [2]uint64, err error) {
 	return placeOf(f)
 }
 
-// placeOf tells files apart: two that are open are the same file if and only if they have the same place.
+// placeOf tells files apart: two that are open are the same file if and only if they have the same
+// place.
 func placeOf(f *os.File) (p [2]uint64, err error) {
 	var st unix.Stat_t
 	if err := unix.Fstat(int(f.Fd()), &st); err != nil {
@@ -107,8 +109,8 @@ func Owner(st fs.FileInfo) (uid uint32, ok bool) {
 
 func unlock(f *os.File) error { return unix.Flock(int(f.Fd()), unix.LOCK_UN) }
 
-// reserve gives the file its size and its blocks, so that a later store to the mapping cannot fail for want of space.
-// A shared mapping of a sparse file would answer a full disk with SIGBUS.
+// reserve gives the file its size and its blocks, so that a later store to the mapping cannot fail
+// for want of space. A shared mapping of a sparse file would answer a full disk with SIGBUS.
 func reserve(f *os.File, size uint64) error {
 	var lim unix.Rlimit
 	if err := unix.Getrlimit(unix.RLIMIT_FSIZE, &lim); err == nil && size > lim.Cur {
@@ -142,12 +144,12 @@ func writeZeros(f *os.File, size uint64) error {
 	return nil
 }
 
-// reserveMeta sets blocks aside for a young metadata file, so that windows can still be removed when the disk is full.
-// Best effort.
+// reserveMeta sets blocks aside for a young metadata file, so that windows can still be removed
+// when the disk is full. Best effort.
 func reserveMeta(f *os.File) { _ = unix.Fallocate(int(f.Fd()), unix.FALLOC_FL_KEEP_SIZE, 0, 1<<20) }
 
-// lockRange takes an exclusive lock on bytes of a file against every other open of it, in this process or another;
-// the kernel drops it when the process dies. It waits.
+// lockRange takes an exclusive lock on bytes of a file against every other open of it, in this
+// process or another; the kernel drops it when the process dies. It waits.
 func lockRange(f *os.File, off, n int64) error { return rangeLock(f, unix.F_WRLCK, off, n) }
 
 func unlockRange(f *os.File, off, n int64) error { return rangeLock(f, unix.F_UNLCK, off, n) }

@@ -174,7 +174,8 @@ func TestFailedForce(t *testing.T) {
 			if strings.HasPrefix(name, "create") {
 				window = map[bool]string{true: "epoch2", false: "new"}[window == "epoch"]
 			}
-			again := protocol{do: func(s *Store, done func()) error { // a reader and a writer that puts nothing
+			again := protocol{do: func(s *Store, done func()) error {
+				// a reader and a writer that puts nothing
 				for _, readOnly := range []bool{true, false} {
 					if h, err := s.Attach(window, readOnly, false); err == nil {
 						h.Region(0)

@@ -48,8 +48,8 @@ type Region struct {
 	Offset        uint64 // from the start of that file's data
 }
 
-// File is one memory-mapped file. The first of a record has the record's ID, carries the epoch count, and its flock
-// says whether the allocation is in use.
+// File is one memory-mapped file. The first of a record has the record's ID, carries the epoch
+// count, and its flock says whether the allocation is in use.
 type File struct {
 	ID    ID
 	Bytes uint64 // data bytes, without the header page
@@ -101,9 +101,10 @@ const (
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
-// Record layout, little endian: magic[4] version:u16 flags:u16 state:u8 structure:u8 mode:u16 id[16] uid:u32 gid:u32
-// created:i64 generation:u64 name:(u16,bytes) creator:(u16,bytes) files:u32 { id[16] bytes:u64 }
-// regions:u32 { size:u64 unit:u32 manifestation:u8 file:u32 offset:u64 } crc32c:u32 of all before it.
+// Record layout, little endian: magic[4] version:u16 flags:u16 state:u8 structure:u8 mode:u16
+// id[16] uid:u32 gid:u32 created:i64 generation:u64 name:(u16,bytes) creator:(u16,bytes) files:u32
+// { id[16] bytes:u64 } regions:u32 { size:u64 unit:u32 manifestation:u8 file:u32 offset:u64 }
+// crc32c:u32 of all before it.
 const (
 	flagVolatile = 1 << iota
 	flagSyncEpoch
@@ -154,8 +155,8 @@ func (r *Record) Encode() []byte {
 	return le.AppendUint32(b, crc32.Checksum(b, castagnoli))
 }
 
-// Decode reads a record and checks everything that later code relies on: a decoded record can be mapped and
-// addressed without further checks of its numbers.
+// Decode reads a record and checks everything that later code relies on: a decoded record can be
+// mapped and addressed without further checks of its numbers.
 func Decode(b []byte) (*Record, error) {
 	bad := func(format string, args ...any) (*Record, error) {
 		return nil, fmt.Errorf("%w: metadata record: %s", ErrCorrupt, fmt.Sprintf(format, args...))
@@ -242,8 +243,8 @@ func (r *Record) check() error {
 	return nil
 }
 
-// CheckName says whether a window may have this name: 1 to 255 bytes of valid UTF-8, without blanks and control
-// characters. Names are database keys, never paths.
+// CheckName says whether a window may have this name: 1 to 255 bytes of valid UTF-8, without blanks
+// and control characters. Names are database keys, never paths.
 func CheckName(name string) error {
 	if name == "" || len(name) > maxName || !utf8.ValidString(name) {
 		return fmt.Errorf("window name %.40q: legal are 1 to %d bytes of UTF-8", name, maxName)
@@ -256,7 +257,8 @@ func CheckName(name string) error {
 	return nil
 }
 
-// decoder takes fields off the front of b; after the first field that is not there, failed is set and all are zero.
+// decoder takes fields off the front of b; after the first field that is not there, failed is set
+// and all are zero.
 type decoder struct {
 	b      []byte
 	failed bool
@@ -287,8 +289,8 @@ func (d *decoder) str(limit int) string {
 	return string(d.take(n))
 }
 
-// count reads a number of items of the given size and refuses numbers that the rest cannot hold, so that a damaged
-// count never becomes a huge allocation.
+// count reads a number of items of the given size and refuses numbers that the rest cannot hold, so
+// that a damaged count never becomes a huge allocation.
 func (d *decoder) count(size int) int {
 	n := int64(d.u32()) // 0 after a failure
 	if n > int64(len(d.b)/size) {

@@ -206,7 +206,8 @@ func (s *Store) reconcile(tx *txn, rec *Record) error {
 		rec.State = Deleting
 	case h.flags&headVolatile == 0 && (rec.State == Creating || rec.Volatile):
 		rec.State, rec.Volatile = Ready, false
-	case h.flags&headVolatile != 0 && rec.State == Ready && !rec.Volatile && h.layout > 1: // upgrade does it in layout 1
+	case h.flags&headVolatile != 0 && rec.State == Ready && !rec.Volatile && h.layout > 1:
+		// upgrade does it in layout 1
 		if err := s.setFlags(rec, 0, headVolatile); err != nil {
 			s.notice("the file of %q (%v) still says that it is volatile: %v", rec.Name, rec.ID, err)
 		}
@@ -276,7 +277,8 @@ func (s *Store) upgrade(tx *txn) error {
 		}
 		for i := range rec.Files {
 			err := s.upgradeFile(rec, i)
-			if errors.Is(err, ErrCorrupt) && !errors.Is(err, syscall.EIO) { // or the disk may answer the next Open
+			if errors.Is(err, ErrCorrupt) && !errors.Is(err, syscall.EIO) {
+				// or the disk may answer the next Open
 				s.notice("%q keeps layout 1: %v", rec.Name, err) // whoever attaches is told
 				break
 			}

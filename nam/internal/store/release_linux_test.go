@@ -45,7 +45,8 @@ func TestWhatUsersForce(t *testing.T) {
 		look   = "lock"                                  // somebody else uses it
 		settle = "lock syncFile syncFile write syncFile" // and nobody does
 		reader = "lock syncFile syncFile "               // what a killed writer may have left
-		sweep  = "lock remove syncFile remove syncFile"  // the first file last, and the directory twice
+		// the first file last, and the directory twice
+		sweep = "lock remove syncFile remove syncFile"
 	)
 	type world struct {
 		s, other *Store

@@ -52,8 +52,8 @@ func (s *Store) doomLocked(tx *txn, rec *Record) error {
 	return s.reclaimLocked(tx, rec)
 }
 
-// Reclaim removes what is left of an allocation if nobody alive uses it and nobody is to find it again: a half-made
-// one, a removed one, a volatile one.
+// Reclaim removes what is left of an allocation if nobody alive uses it and nobody is to find it
+// again: a half-made one, a removed one, a volatile one.
 func (s *Store) Reclaim(id ID) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -72,7 +72,8 @@ func (s *Store) reclaimLocked(tx *txn, rec *Record) error {
 		return nil
 	}
 	if rec.State != Deleting {
-		rec.State = Deleting // before the files go, or the record would promise files that are not there
+		// before the files go, or the record would promise files that are not there
+		rec.State = Deleting
 		if err := s.fileLocked(tx, rec, "reclaim:marked"); err != nil {
 			return err
 		}
@@ -90,7 +91,8 @@ func (s *Store) reclaimLocked(tx *txn, rec *Record) error {
 	return tx.commit()
 }
 
-// inUse says whether anybody alive, here or in another process, holds the allocation. Not knowing counts as yes.
+// inUse says whether anybody alive, here or in another process, holds the allocation. Not knowing
+// counts as yes.
 func (s *Store) inUse(rec *Record) bool {
 	f, err := s.openFile(s.path(rec.ID), os.O_RDONLY)
 	if err != nil {

@@ -67,7 +67,8 @@ func (s *Store) sound() (bool, error) {
 			return err
 		})
 	}
-	if errors.Is(err, ErrCorrupt) || errors.Is(err, ErrVersion) { // the files say whether it is a newer store
+	if errors.Is(err, ErrCorrupt) || errors.Is(err, ErrVersion) {
+		// the files say whether it is a newer store
 		return false, nil
 	}
 	return err == nil, err

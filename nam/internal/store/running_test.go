@@ -81,7 +81,8 @@ func TestDatabaseDamagedWhileOpen(t *testing.T) {
 		}
 		require.NoError(t, os.WriteFile(meta, whole, 0o600))
 		for file := range segments(t, dir) {
-			if _, ok := before[file]; !ok { // of a window that could not be filed, or not be forgotten
+			if _, ok := before[file]; !ok {
+				// of a window that could not be filed, or not be forgotten
 				require.NoError(t, os.Remove(filepath.Join(dir, allocDir, file)))
 			}
 		}

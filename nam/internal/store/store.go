@@ -19,24 +19,27 @@ import (
 
 // Config of Open. The zero value works.
 type Config struct {
-	// Capacity limits the footprint of all allocations together, in bytes. 0: only the disk is the limit.
+	// Capacity limits the footprint of all allocations together, in bytes. 0: only the disk is the
+	// limit.
 	Capacity uint64
 	// LockWait bounds how long a metadata transaction waits for other processes. 0: 10 seconds.
 	LockWait time.Duration
 	// MustExist makes Open fail with fs.ErrNotExist where there is no store, instead of making one.
 	MustExist bool
-	// ReadOnly opens the store for reading even where it could be written: nothing in it is changed.
+	// ReadOnly opens the store for reading even where it could be written: nothing in it is
+	// changed.
 	ReadOnly bool
 	// Notice is called with what somebody should know of. mended: this process has done something
-	// about it, so that no other one finds it; else all that open the store do. nil: nobody listens.
+	// about it, so that no other one finds it; else all that open the store do. nil: nobody
+	// listens.
 	Notice func(text string, mended bool)
 	// Boot stands for the kernel's name of this run of the machine, in tests. Zero: ask the kernel.
 	Boot ID
-	// Step, if set, is called at each numbered step of the protocols in nam/README.md. Tests use it to end the process
-	// there. It must not call the store.
+	// Step, if set, is called at each numbered step of the protocols in nam/README.md. Tests use it
+	// to end the process there. It must not call the store.
 	Step func(name string)
-	// System, if set, stands between the store and the operating system, in tests: it makes the call, or
-	// answers with an error instead.
+	// System, if set, stands between the store and the operating system, in tests: it makes the
+	// call, or answers with an error instead.
 	System func(op, path string, off, n int, call func() error) error
 }
 
@@ -127,7 +130,8 @@ func newStore(dir string, cfg Config) (*Store, error) {
 		s.boot, _ = bootID()
 	}
 	if cfg.MustExist || cfg.ReadOnly {
-		// The metadata file appears last, complete. Without it there is no store, unless there are files.
+		// The metadata file appears last, complete. Without it there is no store, unless there are
+		// files.
 		if _, err := os.Lstat(s.metaPath()); errors.Is(err, fs.ErrNotExist) && !s.hasFiles() {
 			return nil, fmt.Errorf("there is no store in this directory: %w", fs.ErrNotExist)
 		}

@@ -410,8 +410,9 @@ func TestDamage(t *testing.T) {
 	require.NoError(t, s.Close())
 }
 
-// A byte of a record that changes on the disk is found, whichever it is, and the record is taken from the file, which is
-// told. If the file's header is damaged as well, the store is ErrCorrupt, and its memory is left alone.
+// A byte of a record that changes on the disk is found, whichever it is, and the record is taken
+// from the file, which is told. If the file's header is damaged as well, the store is ErrCorrupt,
+// and its memory is left alone.
 func TestDamagedRecordIsMended(t *testing.T) {
 	dir := memDir(t)
 	s, err := Open(dir, Config{})
@@ -426,7 +427,8 @@ func TestDamagedRecordIsMended(t *testing.T) {
 	meta := filepath.Join(dir, metaName)
 	whole := readAll(t, meta)
 	header := readAll(t, segment)
-	// The newest version on file has this generation or the one after; what is before it in the record is the same.
+	// The newest version on file has this generation or the one after; what is before it in the
+	// record is the same.
 	const same = 4 + 2 + 2
 	mended, refused := 0, 0
 	for at := 0; ; at++ {
@@ -435,13 +437,15 @@ func TestDamagedRecordIsMended(t *testing.T) {
 			break
 		}
 		at += i
-		for off := 0; off < len(record); off += 7 { // a sample is enough; the codec's own test does all
+		for off := 0; off < len(record); off += 7 {
+			// a sample is enough; the codec's own test does all
 			damaged := append([]byte{}, whole...)
 			damaged[at+off] ^= 0x10
 			require.NoError(t, os.WriteFile(meta, damaged, 0o600))
 			require.NoError(t, os.WriteFile(segment, append([]byte("x"), header[1:]...), 0o600))
 			if s, err := Open(dir, Config{}); err == nil {
-				require.NoError(t, s.Close()) // an old version of the record, on a page that is free now
+				// an old version of the record, on a page that is free now
+				require.NoError(t, s.Close())
 				break
 			}
 			_, err := Open(dir, Config{})

@@ -1,25 +1,28 @@
 // SPDX-FileCopyrightText: The weft authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package collect makes tasks out of events: it is a sink of a recording that keeps, of the tasks that are not over, what is known of
-// each, and of those that are, statistics by kind of task; and, if that is wanted, every one of some first tasks, for the graph.
+// Package collect makes tasks out of events: it is a sink of a recording that keeps, of the tasks
+// that are not over, what is known of each, and of those that are, statistics by kind of task; and,
+// if that is wanted, every one of some first tasks, for the graph.
 //
 // # Order
 //
-// Events of one source come in their order, those of different sources do not. A task's events may be of several sources, so a task is
-// put together of them in whatever order they come: see live. It is over for the collector when all its events have come, not
-// when the last of its life has. Sorting would do as well, but costs more than all the rest. All have come, at the latest, when all sources have been
-// asked after the last of its life has come: with the second Flush after it.
+// Events of one source come in their order, those of different sources do not. A task's events may
+// be of several sources, so a task is put together of them in whatever order they come: see live.
+// It is over for the collector when all its events have come, not when the last of its life has.
+// Sorting would do as well, but costs more than all the rest. All have come, at the latest, when
+// all sources have been asked after the last of its life has come: with the second Flush after it.
 //
 // # Memory
 //
-// Bounded: so many tasks for the graph as New is told, and mostLive tasks that are not over. What is beyond these is left out, and Notes
-// say so. Kinds of tasks (label and place) take some KiB each.
+// Bounded: so many tasks for the graph as New is told, and mostLive tasks that are not over. What
+// is beyond these is left out, and Notes say so. Kinds of tasks (label and place) take some KiB
+// each.
 //
 // # Locks
 //
-// Collector.mu guards everything; the reader of the recording holds it while it hands events over, and whoever asks, while
-// it copies. Tasks never wait for it.
+// Collector.mu guards everything; the reader of the recording holds it while it hands events over,
+// and whoever asks, while it copies. Tasks never wait for it.
 package collect
 
 import (
@@ -41,7 +44,8 @@ func Wants(graph int) event.Set {
 	return w
 }
 
-// New returns a collector that keeps so many tasks for the graph: the first ones. Begin comes before its first event.
+// New returns a collector that keeps so many tasks for the graph: the first ones. Begin comes
+// before its first event.
 func New(graph int) *Collector {
 	return &Collector{
 		live: map[uint64]*live{}, loops: map[uint64]*recorded{}, early: map[uint64]uint64{}, kinds: map[uint32]*Kind{}, slots: map[place]*slot{},
@@ -101,7 +105,8 @@ func (c *Collector) seconds(ticks int64) float64 {
 	return time.Duration(c.rec.Clock().Span(ticks - c.begun)).Seconds()
 }
 
-// task returns what is known of a task, which is nothing if this is its first event. It is nil if there is no room. +checklocks:c.mu
+// task returns what is known of a task, which is nothing if this is its first event. It is nil if
+// there is no room. +checklocks:c.mu
 func (c *Collector) task(id uint64) *live {
 	for _, t := range &c.recent {
 		if t != nil && t.id == id {
@@ -304,13 +309,15 @@ func (c *Collector) settle(t *live) bool {
 	return certain
 }
 
-// patience is how long an event may come after the end of its task, in ticks (some seconds). A writer may be held up between the look at the
-// clock and the record, and keeps its last records to itself for a while.
+// patience is how long an event may come after the end of its task, in ticks (some seconds). A
+// writer may be held up between the look at the clock and the record, and keeps its last records to
+// itself for a while.
 const patience = 10e9
 
-// endingsLocked looks at the tasks whose lives had ended when all sources were asked, and that are not counted all the same. The end
-// of the last event is not recorded if it came at the very moment in which the body returned; should it come after all, it is passed over. What else is
-// missing is waited for, and then given up: it was lost. +checklocks:c.mu
+// endingsLocked looks at the tasks whose lives had ended when all sources were asked, and that are
+// not counted all the same. The end of the last event is not recorded if it came at the very moment
+// in which the body returned; should it come after all, it is passed over. What else is missing is
+// waited for, and then given up: it was lost. +checklocks:c.mu
 func (c *Collector) endingsLocked(m int64, last bool) {
 	left := c.ending[:0]
 	for _, e := range c.ending {
@@ -337,7 +344,8 @@ func (c *Collector) endingsLocked(m int64, last bool) {
 			left = append(left, e)
 			continue
 		}
-		if t.seen&sawSpawned != 0 || !c.rec.Samples() { // else it was only recorded because it ran on top of another
+		if t.seen&sawSpawned != 0 || !c.rec.Samples() {
+			// else it was only recorded because it ran on top of another
 			c.broken++
 		}
 		c.forget(t)
@@ -350,7 +358,8 @@ func (c *Collector) endingsLocked(m int64, last bool) {
 	}
 }
 
-// access notes one for the graph. It follows the task's Spawned, at which the task may be found to be over already.
+// access notes one for the graph. It follows the task's Spawned, at which the task may be found to
+// be over already.
 func (c *Collector) access(r *event.Record) {
 	t := c.live[r.A]
 	if t == nil {
@@ -470,8 +479,9 @@ func (c *Collector) notesLocked() (notes []string) {
 // Idle implements event.Sink.
 func (c *Collector) Idle() error { return nil }
 
-// A recorded loop runs its tasks again and again. Each time is a task of its own, with another number; its Again names the one before, which
-// has either a Spawned or an Again. The two are of different sources, if another slot went on, and so they come in any order.
+// A recorded loop runs its tasks again and again. Each time is a task of its own, with another
+// number; its Again names the one before, which has either a Spawned or an Again. The two are of
+// different sources, if another slot went on, and so they come in any order.
 
 // records notes that t, which has been spawned, is part of a loop. +checklocks:c.mu
 func (c *Collector) records(t *live) {
@@ -480,7 +490,8 @@ func (c *Collector) records(t *live) {
 	c.repeats(t)
 }
 
-// repeats notes that t, of which all is known, is part of a loop: the next round may come, or have come. +checklocks:c.mu
+// repeats notes that t, of which all is known, is part of a loop: the next round may come, or have
+// come. +checklocks:c.mu
 func (c *Collector) repeats(t *live) {
 	for {
 		o := t.loop

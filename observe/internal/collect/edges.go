@@ -23,7 +23,8 @@ type edger struct {
 	to *live // the task whose edges are looked for
 }
 
-// edges returns the edges among tasks, which are in the order in which they were spawned, and have their numbers in byID.
+// edges returns the edges among tasks, which are in the order in which they were spawned, and have
+// their numbers in byID.
 func edges(tasks []*live, byID map[uint64]*live) []graph.Edge {
 	e := &edger{of: map[uint64]*order.Task{}, tasks: map[*order.Task]*live{}, children: map[uint64][]*live{}, seen: map[[2]uint64]bool{}}
 	for _, t := range tasks {

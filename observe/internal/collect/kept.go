@@ -39,7 +39,8 @@ func (k *kept) bound(request, task uint64) {
 	}
 }
 
-// message pairs sends with the receives of the same messages: on one line, the first with the first and so on.
+// message pairs sends with the receives of the same messages: on one line, the first with the first
+// and so on.
 func (k *kept) message(s *event.Source, r *event.Record) {
 	if !k.hasRoom() {
 		return
@@ -106,8 +107,8 @@ func (c *Collector) Graph() *graph.Graph {
 	return g
 }
 
-// compare returns the order of tasks in which the children of each are in that of their accesses: by their spawns, and in a loop by round, and there
-// by the spawns of the recorded ones.
+// compare returns the order of tasks in which the children of each are in that of their accesses:
+// by their spawns, and in a loop by round, and there by the spawns of the recorded ones.
 func (k *kept) compare() func(a, b int) int {
 	begun := map[uint64]int64{} // loops, by the first spawn
 	for _, t := range k.tasks {
@@ -147,9 +148,9 @@ func (c *Collector) nameLocked(spec uint32) (label, site string) {
 	return label, site
 }
 
-// A wait for children ends a part of a body, and the graph has to know when, and what the body had run
-// until then. Events that say so are of several sources, if the body has changed its slot, and come
-// in any order: they are kept as marks, and looked at when the graph is made.
+// A wait for children ends a part of a body, and the graph has to know when, and what the body had
+// run until then. Events that say so are of several sources, if the body has changed its slot, and
+// come in any order: they are kept as marks, and looked at when the graph is made.
 
 const (
 	acts      uint8 = iota // it does something of its own, so no wait is under way
@@ -182,7 +183,8 @@ func (t *live) waitsOver(spawns []int64) (list []stop) {
 	}
 	slices.SortStableFunc(marks, func(a, b mark) int { return cmp.Compare(a.at, b.at) })
 	run, running := -t.started, 1 // as live.run and live.running
-	var onTop stop                // the end of the last body on top; zero if this one has acted since
+	// the end of the last body on top; zero if this one has acted since
+	var onTop stop
 	waiting := false
 	add := func(s stop) {
 		if n := len(list); n > 0 {

@@ -28,10 +28,10 @@ const (
 	sawOver
 )
 
-// settled reports whether all events of t have come, if those of each source that t's goroutine was on
-// have come up to t's end. They have, if it was on one slot only. Else there may be as many of
-// either sign by chance: t is blocked on slot 0, goes on on slot 1, is blocked there, goes on on slot 0
-// and ends, and what slot 1 says has not come.
+// settled reports whether all events of t have come, if those of each source that t's goroutine was
+// on have come up to t's end. They have, if it was on one slot only. Else there may be as many of
+// either sign by chance: t is blocked on slot 0, goes on on slot 1, is blocked there, goes on on
+// slot 0 and ends, and what slot 1 says has not come.
 func (t *live) settled() bool {
 	const whole = sawSpawned | sawReady | sawStarted | sawEnded | sawReleased | sawOver
 	return t.seen == whole && t.running == 0 && t.inner == 0 && t.stops == t.returns && t.stops == t.goes

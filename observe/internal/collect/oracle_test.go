@@ -29,7 +29,8 @@ var (
 	seedsFlag = flag.Int("collect.programs", 2000, "how many random programs")
 )
 
-// A random program of the oracle: tasks and what they declare of a small memory of cells, by object or by range.
+// A random program of the oracle: tasks and what they declare of a small memory of cells, by object
+// or by range.
 type onode struct {
 	number   int
 	uses     []ouse
@@ -135,7 +136,8 @@ func (g *ogen) within(parent *onode, u *ouse) bool {
 		return false
 	}
 	p := parent.uses[g.r.IntN(len(parent.uses))]
-	for _, x := range parent.uses { // what is declared twice is an InOut, and where it begins is hard to tell
+	for _, x := range parent.uses {
+		// what is declared twice is an InOut, and where it begins is hard to tell
 		if x != p && x.lo < p.hi && p.lo < x.hi {
 			return false
 		}
@@ -323,7 +325,8 @@ func (f *oflat) descendants(visit func(*oflat)) {
 	}
 }
 
-// joins says what a member of a group waits for: what is before the group in the domain, else what the parent's access waits for, which may be of the group.
+// joins says what a member of a group waits for: what is before the group in the domain, else what
+// the parent's access waits for, which may be of the group.
 func (m *model) joins(f *oflat, c int) (list []int) {
 	x, in := f.uses[c], true
 	for _, before := range slices.Backward(f.parent.children[:slices.Index(f.parent.children, f)]) {
@@ -350,7 +353,8 @@ func (m *model) build() {
 			if x == nil {
 				continue
 			}
-			// To be passed on: its task has ended, the children's accesses are passed on, and the tokens have come.
+			// To be passed on: its task has ended, the children's accesses are passed on, and the
+			// tokens have come.
 			m.waits(x.over, f.end, x.write)
 			m.waits(x.passesRead, x.read)
 			if x.mode != deps.ModeIn {
@@ -372,7 +376,8 @@ func (m *model) build() {
 					}
 				}
 			}
-			// To have come: all before it in the domain have passed it on, and it has come to the parent's.
+			// To have come: all before it in the domain have passed it on, and it has come to the
+			// parent's.
 			if up := f.up(c); up != nil && !up.holds {
 				m.waits(x.read, up.read)
 				m.waits(x.write, up.write)
@@ -425,7 +430,8 @@ func (m *model) order() map[*oflat]map[*oflat]bool {
 	return order
 }
 
-// reachable returns, for each task, those that its start comes after the end of, by a graph: by a way that begins with an order.
+// reachable returns, for each task, those that its start comes after the end of, by a graph: by a
+// way that begins with an order.
 func reachable(edges []graph.Edge) func(to uint64) map[uint64]bool {
 	in := map[uint64][]graph.Edge{}
 	for _, e := range edges {
@@ -452,7 +458,8 @@ func reachable(edges []graph.Edge) func(to uint64) map[uint64]bool {
 	}
 }
 
-// The graph has the order that the rules demand: no task is ordered that needs not be, and none is not that needs to be.
+// The graph has the order that the rules demand: no task is ordered that needs not be, and none is
+// not that needs to be.
 func TestGraphIsTheOrder(t *testing.T) {
 	if os.Getenv(task.EnvLint) == "1" {
 		t.Skip("not in lint mode: programs use what their tasks have not declared, on purpose, and debug mode, which lint mode includes, ends the run")

@@ -23,8 +23,8 @@ type Group struct {
 	Kind
 }
 
-// Groups returns the statistics by label, those with most run time first, what is missing from them, and for how long
-// the recording has gone on.
+// Groups returns the statistics by label, those with most run time first, what is missing from
+// them, and for how long the recording has gone on.
 func (c *Collector) Groups() (groups []*Group, watched time.Duration, notes []string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -154,8 +154,8 @@ func (c *Collector) State() *page.State {
 	return s
 }
 
-// keepOldest puts a task among those that were spawned first, in their order, of which no more than most are kept: a million tasks can be live, and whoever asks has
-// the lock.
+// keepOldest puts a task among those that were spawned first, in their order, of which no more than
+// most are kept: a million tasks can be live, and whoever asks has the lock.
 func keepOldest(old []*live, t *live, most int) []*live {
 	order := func(a, b *live) int { return cmp.Or(cmp.Compare(a.spawned, b.spawned), cmp.Compare(a.id, b.id)) }
 	if len(old) == most && order(t, old[most-1]) > 0 {
@@ -236,7 +236,8 @@ func (r request) String() string {
 	return "a " + name
 }
 
-// shortSite drops the directories that many places of a program have in common: all but the last two.
+// shortSite drops the directories that many places of a program have in common: all but the last
+// two.
 func shortSite(site string) string {
 	file, fn, ok := strings.Cut(site, " (")
 	parts := strings.Split(file, "/")

@@ -43,7 +43,8 @@ type ways struct {
 	families map[event.Origin][]uint32
 }
 
-// to returns the spawn of the tasks of an origin, that of the task that spawned them, and so on, as far as it is known.
+// to returns the spawn of the tasks of an origin, that of the task that spawned them, and so on, as
+// far as it is known.
 func (w *ways) to(spec uint32) (spawns []taskprof.Spawn) {
 	for spec != 0 {
 		s := w.names.StackOf(w.stack(spec))
@@ -62,11 +63,13 @@ func (w *ways) to(spec uint32) (spawns []taskprof.Spawn) {
 	return spawns
 }
 
-// mostSpawns bounds how many tasks, one spawned by the other, a stack goes through (guess: who nests deeper does so by a recursion, which is folded).
+// mostSpawns bounds how many tasks, one spawned by the other, a stack goes through (guess: who
+// nests deeper does so by a recursion, which is folded).
 const mostSpawns = 64
 
-// stack is the number of the stack of an origin; zero if it is not known. Where tasks are sampled, the one that spawned is mostly not recorded, and
-// its stack is taken to be that of others of the same label, line and body, if these have all come by one way.
+// stack is the number of the stack of an origin; zero if it is not known. Where tasks are sampled,
+// the one that spawned is mostly not recorded, and its stack is taken to be that of others of the
+// same label, line and body, if these have all come by one way.
 func (w *ways) stack(spec uint32) uint32 {
 	o := w.names.Origin(spec)
 	if o.Stack != 0 {

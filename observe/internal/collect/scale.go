@@ -10,10 +10,13 @@ import (
 	"weft/observe/internal/dist"
 )
 
-// scaled returns copies of what is known by origin, made to stand for the tasks that are not recorded as well. Of the tasks of one label, line and body, the
-// number of those that are recorded and of those that are not is exact; what they have done, and by which stacks they were spawned, is that of the
-// recorded ones, as often as each stands for others, in the proportion of the two. So the sums are right on average, and main tasks, which are always recorded, stand for
-// themselves. Of tasks of which none was recorded there is a number and nothing else. +checklocks:c.mu
+// scaled returns copies of what is known by origin, made to stand for the tasks that are not
+// recorded as well. Of the tasks of one label, line and body, the number of those that are recorded
+// and of those that are not is exact; what they have done, and by which stacks they were spawned,
+// is that of the recorded ones, as often as each stands for others, in the proportion of the two.
+// So the sums are right on average, and main tasks, which are always recorded, stand for
+// themselves. Of tasks of which none was recorded there is a number and nothing else.
+// +checklocks:c.mu
 func (c *Collector) scaled() map[uint32]*Kind {
 	m := make(map[uint32]*Kind, len(c.kinds))
 	for spec, k := range c.kinds {
@@ -32,7 +35,8 @@ func (c *Collector) scaled() map[uint32]*Kind {
 		if family[0] != spec+1 {
 			continue // the family has been done
 		}
-		number, begun, over := int64(0), int64(0), int64(0) // that there are; that the recorded ones stand for; of these
+		// that there are; that the recorded ones stand for; of these
+		number, begun, over := int64(0), int64(0), int64(0)
 		for _, s := range family {
 			number += int64(skipped[s])
 			if k := m[s]; k != nil {
@@ -72,7 +76,8 @@ func (c *Collector) leftOut() (n, all int64) {
 	return n, all
 }
 
-// families are those of the first so many origins, by their numbers, that are alike but for the stack.
+// families are those of the first so many origins, by their numbers, that are alike but for the
+// stack.
 func families(names *event.Names, specs uint32) map[event.Origin][]uint32 {
 	m := map[event.Origin][]uint32{}
 	for spec := range specs {

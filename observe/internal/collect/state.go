@@ -12,11 +12,13 @@ import (
 	"weft/observe/internal/taskprof"
 )
 
-// mostLive bounds the tasks that are followed at a time (some 300 MiB; a window per task keeps programs far below).
+// mostLive bounds the tasks that are followed at a time (some 300 MiB; a window per task keeps
+// programs far below).
 const mostLive = 1 << 20
 
-// Kind is what is known of the tasks of one origin, in ticks: the rate of the clock is known the better the later it is asked for. A task that was chosen by
-// chance counts as often as it stands for others.
+// Kind is what is known of the tasks of one origin, in ticks: the rate of the clock is known the
+// better the later it is asked for. A task that was chosen by chance counts as often as it stands
+// for others.
 type Kind struct {
 	Sum   taskprof.Times
 	Run   dist.D
@@ -37,28 +39,33 @@ type Collector struct {
 	rec   *event.Recorder
 	begun int64 // ticks
 
-	mu       sync.Mutex
-	live     map[uint64]*live     // +checklocks:mu
-	recent   [4]*live             // of these, those looked up last. +checklocks:mu
-	turn     int                  // +checklocks:mu
-	free     []*live              // +checklocks:mu
-	ending   []ending             // tasks whose end has come before some of their other events. +checklocks:mu
-	passed   map[uint64]int64     // tasks that were counted without waiting for their Released. +checklocks:mu
-	broken   uint64               // tasks that events of were missing. +checklocks:mu
-	loops    map[uint64]*recorded // of recorded tasks, which run again under other numbers: those that have not. +checklocks:mu
-	early    map[uint64]uint64    // of these, those of which it came that they run again before they themselves; under which number. +checklocks:mu
-	kinds    map[uint32]*Kind     // by spec. +checklocks:mu
-	slots    map[place]*slot      // +checklocks:mu
-	requests map[uint64]request   // not complete. +checklocks:mu
-	ranks    map[uint64]int       // of main tasks. +checklocks:mu
-	over     int64                // tasks. +checklocks:mu
-	lost     uint64               // events. +checklocks:mu
-	crowded  uint64               // tasks that were not followed. +checklocks:mu
-	rate     rate                 // +checklocks:mu
-	graph    kept                 // +checklocks:mu
-	end      int64                // ticks of the last flush. +checklocks:mu
-	flushes  int                  // +checklocks:mu
-	closed   bool                 // +checklocks:mu
+	mu     sync.Mutex
+	live   map[uint64]*live // +checklocks:mu
+	recent [4]*live         // of these, those looked up last. +checklocks:mu
+	turn   int              // +checklocks:mu
+	free   []*live          // +checklocks:mu
+	// tasks whose end has come before some of their other events. +checklocks:mu
+	ending []ending
+	// tasks that were counted without waiting for their Released. +checklocks:mu
+	passed map[uint64]int64
+	broken uint64 // tasks that events of were missing. +checklocks:mu
+	// of recorded tasks, which run again under other numbers: those that have not. +checklocks:mu
+	loops map[uint64]*recorded
+	// of these, those of which it came that they run again before they themselves; under which
+	// number. +checklocks:mu
+	early    map[uint64]uint64
+	kinds    map[uint32]*Kind   // by spec. +checklocks:mu
+	slots    map[place]*slot    // +checklocks:mu
+	requests map[uint64]request // not complete. +checklocks:mu
+	ranks    map[uint64]int     // of main tasks. +checklocks:mu
+	over     int64              // tasks. +checklocks:mu
+	lost     uint64             // events. +checklocks:mu
+	crowded  uint64             // tasks that were not followed. +checklocks:mu
+	rate     rate               // +checklocks:mu
+	graph    kept               // +checklocks:mu
+	end      int64              // ticks of the last flush. +checklocks:mu
+	flushes  int                // +checklocks:mu
+	closed   bool               // +checklocks:mu
 }
 
 type place struct{ group, index int }
@@ -90,9 +97,10 @@ type kept struct {
 
 // live is a task that is not known to be over. Its times are in ticks.
 //
-// Events of different sources come in any order, so nothing here depends on it: what is a time is the time of an event, and what is
-// a duration is a sum in which each event counts with its time, once with a plus and once with a minus. The sum means something
-// when there are as many of either sign, and none is missing: see settled.
+// Events of different sources come in any order, so nothing here depends on it: what is a time is
+// the time of an event, and what is a duration is a sum in which each event counts with its time,
+// once with a plus and once with a minus. The sum means something when there are as many of either
+// sign, and none is missing: see settled.
 type live struct {
 	id, parent uint64
 	spec       uint32
@@ -102,7 +110,8 @@ type live struct {
 
 	spawned, ready, started, ended, released int64
 
-	// run is what has ended a stretch of running, less what has begun one. blocked and queued are the same for what follows.
+	// run is what has ended a stretch of running, less what has begun one. blocked and queued are
+	// the same for what follows.
 	run, blocked, queued int64
 	running              int32 // stretches begun, less those ended
 	stops, goes, returns int32 // Blocked, Unblocked, Resumed
@@ -133,7 +142,8 @@ type access struct {
 	rng  bool
 }
 
-// recorded is what all rounds of a part have in common. Its order among the parts is that of their spawns.
+// recorded is what all rounds of a part have in common. Its order among the parts is that of their
+// spawns.
 type recorded struct {
 	spec     uint32
 	parent   uint64
@@ -142,16 +152,19 @@ type recorded struct {
 	accesses []access
 }
 
-// slot is what is known of a slot of a runtime. All its events come from one source, in their order.
+// slot is what is known of a slot of a runtime. All its events come from one source, in their
+// order.
 type slot struct {
 	place
 	parked bool
 	task   uint64 // that it runs; zero: none
 	since  int64  // ticks
 	stands int64  // of how many tasks it is one
-	busy   int64  // ticks in bodies since the last flush, without the body that is under way; where tasks are sampled, what those ticks stand for
-	from   int64  // the last flush
-	share  float64
+	// ticks in bodies since the last flush, without the body that is under way; where tasks are
+	// sampled, what those ticks stand for
+	busy  int64
+	from  int64 // the last flush
+	share float64
 }
 
 // rate is how many tasks were over at some moments of the last minutes.

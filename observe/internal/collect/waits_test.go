@@ -88,7 +88,8 @@ func TestTasksOnManySlots(t *testing.T) {
 	}
 }
 
-// shuffled has the lines of each slot in their order, and a few of one slot before a few of another.
+// shuffled has the lines of each slot in their order, and a few of one slot before a few of
+// another.
 func shuffled(lines []said, seed uint64) (list []said) {
 	r := rand.New(rand.NewPCG(seed, 1))
 	var slots [3][]said

@@ -1,9 +1,10 @@
 // SPDX-FileCopyrightText: The weft authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package dist keeps distributions of lengths of time: count, sum, least, most, and a histogram from which quantiles are told within
-// a sixteenth of their value. They are noted in ticks of some clock, and told as durations, by the rate that is known of it then. The zero
-// value is empty and ready. A D has one writer at a time; nothing in it blocks or allocates.
+// Package dist keeps distributions of lengths of time: count, sum, least, most, and a histogram
+// from which quantiles are told within a sixteenth of their value. They are noted in ticks of some
+// clock, and told as durations, by the rate that is known of it then. The zero value is empty and
+// ready. A D has one writer at a time; nothing in it blocks or allocates.
 package dist
 
 import (
@@ -26,7 +27,8 @@ type D struct {
 	bins      [buckets]uint64
 }
 
-// Add notes n times the same length of time. One below zero, which a clock that goes back can make, counts as zero.
+// Add notes n times the same length of time. One below zero, which a clock that goes back can make,
+// counts as zero.
 func (d *D) Add(x int64, n uint64) {
 	x = max(x, 0)
 	if d.N == 0 || x < d.low {
@@ -89,8 +91,8 @@ func (d *D) Mean() time.Duration {
 	return d.told(d.sum / int64(d.N))
 }
 
-// Quantile returns a duration that a share q of what was noted does not exceed, give or take a sixteenth; never less than Min or
-// more than Max.
+// Quantile returns a duration that a share q of what was noted does not exceed, give or take a
+// sixteenth; never less than Min or more than Max.
 func (d *D) Quantile(q float64) time.Duration {
 	if d.N == 0 {
 		return 0

@@ -11,7 +11,8 @@ import (
 // Analysis is what the order of the tasks allows.
 type Analysis struct {
 	Work time.Duration // what all tasks have run, together
-	Span time.Duration // the longest chain of tasks that wait for each other: no number of slots is faster
+	// the longest chain of tasks that wait for each other: no number of slots is faster
+	Span time.Duration
 	Wall time.Duration // from the first start to the last end
 
 	// Path is the chain that makes up the span, as places in Graph.Nodes, in order.
@@ -19,8 +20,8 @@ type Analysis struct {
 	// Share is what each of these contributes to Span.
 	Share []time.Duration
 
-	// Ignored is how many edges led to or from tasks that are not in the graph, or closed a cycle, which a
-	// complete record of a run has not.
+	// Ignored is how many edges led to or from tasks that are not in the graph, or closed a cycle,
+	// which a complete record of a run has not.
 	Ignored int
 }
 
@@ -38,8 +39,9 @@ type step struct {
 	weight time.Duration
 }
 
-// moments are the vertices of the analysis. Each node has one for its start, one for each of its stops, and one for its end: a body
-// goes on after a wait when its children are done, so that a task is not one point.
+// moments are the vertices of the analysis. Each node has one for its start, one for each of its
+// stops, and one for its end: a body goes on after a wait when its children are done, so that a
+// task is not one point.
 type moments struct {
 	g     *Graph
 	first []int32 // by node: its start. The end is the moment before the next node's start
@@ -49,7 +51,8 @@ type moments struct {
 func (m *moments) start(i int32) int32 { return m.first[i] }
 func (m *moments) end(i int32) int32   { return m.first[i+1] - 1 }
 
-// part returns the moment with which the part of i's body begins that was under way at a time, and what it had run then, at most.
+// part returns the moment with which the part of i's body begins that was under way at a time, and
+// what it had run then, at most.
 func (m *moments) part(i int32, at time.Duration) (moment int32, run time.Duration) {
 	n := &m.g.Nodes[i]
 	k, since, done, until := 0, n.Started, time.Duration(0), n.Run
@@ -67,7 +70,8 @@ func (m *moments) add(from, to int32, weight time.Duration) {
 	m.steps[from] = append(m.steps[from], step{to, weight})
 }
 
-// newMoments makes the vertices and their edges, and says how many edges of the graph it could not use.
+// newMoments makes the vertices and their edges, and says how many edges of the graph it could not
+// use.
 func newMoments(g *Graph) (m *moments, ignored int) {
 	m = &moments{g: g, first: make([]int32, len(g.Nodes)+1)}
 	for i := range g.Nodes {
@@ -138,7 +142,8 @@ func (m *moments) order() []int32 {
 	return list
 }
 
-// Analyse finds work, span and critical path. Its time and memory are proportional to nodes and edges.
+// Analyse finds work, span and critical path. Its time and memory are proportional to nodes and
+// edges.
 func (g *Graph) Analyse() *Analysis {
 	a := &Analysis{}
 	if len(g.Nodes) == 0 {
@@ -158,7 +163,8 @@ func (g *Graph) Analyse() *Analysis {
 	if len(order) < len(m.steps) {
 		a.Ignored++
 	}
-	reach := make([]time.Duration, len(m.steps)) // the latest that each moment can be, counted from its chain's beginning
+	// the latest that each moment can be, counted from its chain's beginning
+	reach := make([]time.Duration, len(m.steps))
 	from := slices.Repeat([]int32{-1}, len(m.steps))
 	for _, v := range order {
 		for _, s := range m.steps[v] {

@@ -1,15 +1,17 @@
 // SPDX-FileCopyrightText: The weft authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package graph is the graph of a task program that has run: its tasks with their times, and what each had to wait for. It computes
-// work, span and critical path, folds tasks with one label into one, and writes the graph as DOT and as SVG, for which it has a layered layout
-// of its own. It knows nothing of where tasks come from.
+// Package graph is the graph of a task program that has run: its tasks with their times, and what
+// each had to wait for. It computes work, span and critical path, folds tasks with one label into
+// one, and writes the graph as DOT and as SVG, for which it has a layered layout of its own. It
+// knows nothing of where tasks come from.
 //
 //	g := &graph.Graph{Nodes: …, Edges: …}
 //	a := g.Analyse()
 //	err := g.SVG(w, a, graph.Options{})
 //
-// Nothing in it is safe for concurrent use, and nothing blocks. A Graph is not changed once it is made.
+// Nothing in it is safe for concurrent use, and nothing blocks. A Graph is not changed once it is
+// made.
 package graph
 
 import (
@@ -40,7 +42,8 @@ type Node struct {
 	Stops []Stop
 }
 
-// A Stop ends a part of a body: what the body does afterwards comes after the children that it has made before.
+// A Stop ends a part of a body: what the body does afterwards comes after the children that it has
+// made before.
 type Stop struct {
 	At  time.Duration // when the wait was over
 	Run time.Duration // what the body had run until then, since its start

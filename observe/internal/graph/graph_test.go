@@ -50,7 +50,8 @@ func TestAnalyse(t *testing.T) {
 		{"chain", chain(), 10 * ms, 8 * ms, []int{0, 1, 2}, []time.Duration{1 * ms, 4 * ms, 3 * ms}, 0},
 		{"unknown ends", &Graph{Nodes: []Node{{ID: 1, Run: ms}}, Edges: []Edge{{1, 9, Order}, {9, 1, Order}, {1, 1, Order}}}, ms, ms, []int{0}, []time.Duration{ms}, 3},
 		{"cycle", &Graph{Nodes: []Node{{ID: 1, Run: ms}, {ID: 2, Run: ms}, {ID: 3, Run: ms}}, Edges: []Edge{{1, 2, Order}, {2, 1, Order}}}, 3 * ms, ms, []int{2}, []time.Duration{ms}, 1},
-		// main spawns a, waits, spawns b: the phases follow each other although no access orders a and b.
+		// main spawns a, waits, spawns b: the phases follow each other although no access orders a
+		// and b.
 		{"phases", &Graph{Nodes: []Node{
 			{ID: 1, Run: 3 * ms, Done: 23 * ms, Stops: []Stop{{At: 11 * ms, Run: 1 * ms}}},
 			{ID: 2, Spawned: 1 * ms, Started: 1 * ms, Run: 10 * ms},
@@ -63,7 +64,8 @@ func TestAnalyse(t *testing.T) {
 			{ID: 3, Label: "send", Run: 1 * ms},
 			{ID: 4, Label: "use", Run: 5 * ms},
 		}, Edges: []Edge{{2, 3, Order}, {3, 1, Message}, {1, 4, Order}}}, 37 * ms, 36 * ms, []int{1, 2, 0, 3}, []time.Duration{30 * ms, 1 * ms, 0, 5 * ms}, 0},
-		// Two tasks that send to each other make no cycle, since a message leaves before its sender is over.
+		// Two tasks that send to each other make no cycle, since a message leaves before its sender
+		// is over.
 		{"exchange", &Graph{Nodes: []Node{{ID: 1, Run: 2 * ms}, {ID: 2, Run: 3 * ms}}, Edges: []Edge{{1, 2, Message}, {2, 1, Message}}}, 5 * ms, 3 * ms, []int{1}, nil, 0},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -138,7 +140,8 @@ func TestAnalyseAgainstRecursion(t *testing.T) {
 	}
 }
 
-// Boxes of a layer do not overlap, lines lead downwards but for those that close a cycle, and all is inside of the picture.
+// Boxes of a layer do not overlap, lines lead downwards but for those that close a cycle, and all
+// is inside of the picture.
 func TestLayout(t *testing.T) {
 	rng := rand.New(rand.NewPCG(3, 4))
 	for range 40 {
@@ -264,7 +267,8 @@ func TestGolden(t *testing.T) {
 			require.Equal(t, string(want), b.String(), name+ext)
 			if ext == ".svg" {
 				requireXML(t, b.Bytes())
-				require.NotContains(t, b.String(), "http://www.w3.org/1999") // nothing but the namespace is named
+				// nothing but the namespace is named
+				require.NotContains(t, b.String(), "http://www.w3.org/1999")
 			}
 		}
 	}

@@ -24,7 +24,8 @@ type point struct{ x, y float64 }
 type picture struct {
 	width, height float64
 	boxes         []placed
-	lines         [][]point // by line of the shape: the centres that it passes, from box to box. Empty for a loop
+	// by line of the shape: the centres that it passes, from box to box. Empty for a loop
+	lines [][]point
 }
 
 type placed struct {
@@ -219,7 +220,8 @@ func (l *layout) number(layer []int32) {
 	}
 }
 
-// sort orders a layer by the average place of the neighbours on one side. What has none there stays where it is.
+// sort orders a layer by the average place of the neighbours on one side. What has none there stays
+// where it is.
 func (l *layout) sort(layer []int32, up bool) {
 	for _, v := range layer {
 		s := &l.spots[v]
@@ -256,7 +258,8 @@ func (l *layout) crossings() int {
 		tree := make([]int, above+1)
 		total := 0
 		for _, v := range layer {
-			for _, u := range l.spots[v].up { // those that came before and lead further to the right
+			for _, u := range l.spots[v].up {
+				// those that came before and lead further to the right
 				left := 0
 				for i := l.spots[u].at + 1; i > 0; i -= i & -i {
 					left += tree[i]
@@ -311,9 +314,10 @@ func (l *layout) apart(u, v int32) float64 {
 	return (a.w+b.w)/2 + gap
 }
 
-// pull moves the spots of a layer towards their neighbours: the least squares of the distances from where they would like to be, with
-// their order and the distances between them kept. With each spot's x less the room that those on its left need at least, that is a
-// monotone regression, which pooling neighbours that are in the wrong order solves exactly.
+// pull moves the spots of a layer towards their neighbours: the least squares of the distances from
+// where they would like to be, with their order and the distances between them kept. With each
+// spot's x less the room that those on its left need at least, that is a monotone regression, which
+// pooling neighbours that are in the wrong order solves exactly.
 func (l *layout) pull(layer []int32, up, both bool) {
 	type pool struct {
 		sum, weight float64

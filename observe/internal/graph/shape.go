@@ -161,7 +161,8 @@ type Options struct {
 
 const mostDrawn = 400 // tasks one by one; more is a wall of boxes (looked at)
 
-// shape chooses between tasks and labels, and returns the lines above the graph as well, which say what the choice was.
+// shape chooses between tasks and labels, and returns the lines above the graph as well, which say
+// what the choice was.
 func (g *Graph) shape(a *Analysis, o Options) (s *shape, head []string) {
 	most := cmp.Or(o.Most, mostDrawn)
 	head = append([]string{

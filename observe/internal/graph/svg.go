@@ -13,7 +13,8 @@ import (
 	"weft/internal/event"
 )
 
-// Colours. The fills are told apart also by who sees no difference between red and green: they differ in lightness.
+// Colours. The fills are told apart also by who sees no difference between red and green: they
+// differ in lightness.
 var fills = []string{
 	"#a6cee3", "#fdbf6f", "#b2df8a", "#cab2d6", "#ffe08a", "#8dd3c7", "#fbb4ae", "#bcbddc", "#d9d9d9", "#c7e9b4", "#f2c6e2", "#e5c494",
 }
@@ -33,7 +34,8 @@ var looks = [...]struct{ class, style, name string }{
 // head is the lines above a picture.
 const headLine = 18
 
-// SVG writes the graph as a picture that needs nothing else: what a box is shows when a pointer is over it.
+// SVG writes the graph as a picture that needs nothing else: what a box is shows when a pointer is
+// over it.
 func (g *Graph) SVG(w io.Writer, a *Analysis, o Options) error {
 	b := bufio.NewWriter(w)
 	s, head := g.shape(a, o)
@@ -137,8 +139,8 @@ func writeLine(b *bufio.Writer, l *line, p *picture, i int) {
 	fmt.Fprintf(b, `<path class="%s" d="%s" marker-end="url(#%s)"/>`+"\n", class, d.String(), end)
 }
 
-// countAt is where the number of edges that a line stands for is written: near its beginning, so that there and back do not write on
-// each other.
+// countAt is where the number of edges that a line stands for is written: near its beginning, so
+// that there and back do not write on each other.
 func countAt(l *line, p *picture, i int) point {
 	if l.from == l.to {
 		q := p.boxes[l.from]
@@ -152,12 +154,14 @@ func countAt(l *line, p *picture, i int) point {
 	return at
 }
 
-// lean moves the end of an edge along the border of its box, towards where the edge goes, so that edges do not all meet in one point.
+// lean moves the end of an edge along the border of its box, towards where the edge goes, so that
+// edges do not all meet in one point.
 func lean(q placed, end, next point) float64 {
 	return max(-q.w/2+8, min(q.w/2-8, (next.x-end.x)*0.25))
 }
 
-// cut shortens a name, keeping its end, which tells more than the beginning where names are those of functions.
+// cut shortens a name, keeping its end, which tells more than the beginning where names are those
+// of functions.
 func cut(name string) string {
 	r := []rune(name)
 	if len(r) <= mostName {

@@ -1,7 +1,8 @@
 // SPDX-FileCopyrightText: The weft authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package page is the live page: what it shows, as data, and the document that shows it, which needs nothing from elsewhere.
+// Package page is the live page: what it shows, as data, and the document that shows it, which
+// needs nothing from elsewhere.
 package page
 
 import (

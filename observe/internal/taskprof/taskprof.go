@@ -3,10 +3,13 @@
 
 // Package taskprof makes a profile for go tool pprof of where tasks spend their time.
 //
-// A sample is a set of tasks with one label that were spawned in one way, and its frames are those of a call, as if a spawn called the task: innermost
-// the task itself, around it the functions from the spawn to the body that it was called in, around these the task of that body, and so on to who called
-// Run. So "flat" is by task and "cum" by what has spawned, as people know it from functions. A task that has a label is a frame
-// of its own, "task LABEL", at the line of its body, since bodies of several labels may be one function; one that has none is its body. The values are in Types.
+// A sample is a set of tasks with one label that were spawned in one way, and its frames are those
+// of a call, as if a spawn called the task: innermost the task itself, around it the functions from
+// the spawn to the body that it was called in, around these the task of that body, and so on to who
+// called Run. So "flat" is by task and "cum" by what has spawned, as people know it from functions.
+// A task that has a label is a frame of its own, "task LABEL", at the line of its body, since
+// bodies of several labels may be one function; one that has none is its body. The values are in
+// Types.
 package taskprof
 
 import (
@@ -76,15 +79,19 @@ type Task struct {
 
 // A Spawn is a call of Spawn, or of Run.
 type Spawn struct {
-	Stack []uintptr // of the call, innermost first, as runtime.Callers gives it; the outermost is the body of By, or within it
-	By    Task      // the zero one if it was no task
+	// of the call, innermost first, as runtime.Callers gives it; the outermost is the body of By,
+	// or within it
+	Stack []uintptr
+	By    Task // the zero one if it was no task
 }
 
 // A Sample is a set of tasks.
 type Sample struct {
-	Name   string // what tasks of the kind are called: not empty
-	Task   Task
-	Spawns []Spawn // how they came to be: the spawn of the task, that of the task that called it, and so on, as far as it is known
+	Name string // what tasks of the kind are called: not empty
+	Task Task
+	// how they came to be: the spawn of the task, that of the task that called it, and so on, as
+	// far as it is known
+	Spawns []Spawn
 	Times  Times
 }
 
@@ -96,7 +103,8 @@ type Header struct {
 	Comments []string
 }
 
-// Write makes a profile and writes it compressed, as go tool pprof wants it. Equal input makes equal profiles.
+// Write makes a profile and writes it compressed, as go tool pprof wants it. Equal input makes
+// equal profiles.
 func Write(w io.Writer, h Header, samples []Sample) error {
 	p := &profile.Profile{
 		TimeNanos:         h.Start.UnixNano(),
@@ -184,7 +192,8 @@ func (s *Sample) frames() []runtime.Frame {
 func (t Task) frames() []runtime.Frame {
 	var f runtime.Frame
 	if t.Body != 0 {
-		f, _ = runtime.CallersFrames([]uintptr{t.Body + 1}).Next() // as if it were a call at the body's beginning
+		// as if it were a call at the body's beginning
+		f, _ = runtime.CallersFrames([]uintptr{t.Body + 1}).Next()
 	}
 	switch {
 	case t.Label != "":
@@ -195,7 +204,8 @@ func (t Task) frames() []runtime.Frame {
 	return []runtime.Frame{f}
 }
 
-// location is a place of its own for each function and line: frames that the compiler has put into one are told apart.
+// location is a place of its own for each function and line: frames that the compiler has put into
+// one are told apart.
 func (b *builder) location(f runtime.Frame) *profile.Location {
 	key := place{function{f.Function, f.File}, f.Line}
 	l := b.locations[key]
@@ -218,7 +228,8 @@ func (b *builder) function(f runtime.Frame) *profile.Function {
 	return fn
 }
 
-// Frames are the frames of a stack that are the program's: from who called a method that spawns, down to the body that did.
+// Frames are the frames of a stack that are the program's: from who called a method that spawns,
+// down to the body that did.
 func Frames(stack []uintptr) []runtime.Frame {
 	if len(stack) == 0 {
 		return nil
@@ -242,7 +253,8 @@ func Frames(stack []uintptr) []runtime.Frame {
 	}
 }
 
-// ours reports whether a function is of the packages that make tasks. Tests of these are programs like others.
+// ours reports whether a function is of the packages that make tasks. Tests of these are programs
+// like others.
 func ours(name string) bool {
 	return (strings.HasPrefix(name, "weft/task.") || strings.HasPrefix(name, "weft/task/internal/")) && !strings.Contains(name, ".Test") && !strings.Contains(name, ".Benchmark") && !strings.Contains(name, ".Example")
 }

@@ -30,8 +30,8 @@ var historyMistakes = []mistake{
 	}},
 }
 
-// farApart spawns a body that writes n words, others, and one that reads the first word. All but the first
-// are in a chain.
+// farApart spawns a body that writes n words, others, and one that reads the first word. All but
+// the first are in a chain.
 func farApart(t *task.Task, right bool, n, others int) error {
 	a, chain, written := make([]int, n), make([]int, 100), make(chan struct{})
 	t.Spawn(func(*task.Task) error {
@@ -66,7 +66,8 @@ func farApart(t *task.Task, right bool, n, others int) error {
 	return nil
 }
 
-// A build for lint mode is in lint mode without being told, with a history that is as long as can be, and says so.
+// A build for lint mode is in lint mode without being told, with a history that is as long as can
+// be, and says so.
 func TestLintBuildRunsByItself(t *testing.T) {
 	environ := slices.DeleteFunc(os.Environ(), func(v string) bool {
 		return strings.HasPrefix(v, task.EnvLint+"=") || strings.HasPrefix(v, task.EnvDebug+"=") || strings.HasPrefix(v, race.EnvRace+"=")

@@ -14,7 +14,8 @@ import (
 	"weft/task"
 )
 
-// pair runs a body on each of two ranks, which share t's runtime only in that they are started by t.
+// pair runs a body on each of two ranks, which share t's runtime only in that they are started by
+// t.
 func pair(t *task.Task, bodies ...func(t *task.Task, c *comm.Comm) error) (err error) {
 	t.Blocking(func() {
 		err = comm.Run(context.Background(), comm.Config{Ranks: len(bodies)}, func(c *comm.Comm) error {
@@ -45,7 +46,8 @@ func sink(n, count int) func(*task.Task, *comm.Comm) error {
 	}
 }
 
-// Messages are accesses like others: of what is sent, and of what is received, until the request is complete.
+// Messages are accesses like others: of what is sent, and of what is received, until the request is
+// complete.
 var messageMistakes = []mistake{
 	{"E1", "a message from what is not declared", []string{"DATA RACE", "@filled", "comm."}, func(t *task.Task, right bool) error {
 		return pair(t, func(t *task.Task, c *comm.Comm) error {
@@ -140,7 +142,8 @@ var messageMistakes = []mistake{
 	{"E6", "a Release before the receive is complete", []string{"DATA RACE", "@sum", "comm."}, func(t *task.Task, right bool) error {
 		return pair(t, func(t *task.Task, c *comm.Comm) error {
 			b := make([]int, few)
-			if _, err := tampi.Recv(t, c, comm.Of(b), 1, 2); err != nil { // that it has been released
+			if _, err := tampi.Recv(t, c, comm.Of(b), 1, 2); err != nil {
+				// that it has been released
 				return err
 			}
 			return tampi.Send(t, c, comm.Of(b), 1, 1)

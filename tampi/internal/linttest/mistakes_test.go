@@ -26,8 +26,9 @@ import (
 	"weft/task"
 )
 
-// These are programs with one mistake each, of the seven classes of the linter of OmpSs-2. Each is run, by this test binary once more, and must be
-// found; what it must say is in wants: for a race, that both lines are named, which a comment marks; else a text. Each program has a twin without
+// These are programs with one mistake each, of the seven classes of the linter of OmpSs-2. Each is
+// run, by this test binary once more, and must be found; what it must say is in wants: for a race,
+// that both lines are named, which a comment marks; else a text. Each program has a twin without
 // the mistake, which must be clean.
 
 type mistake struct {

@@ -22,8 +22,8 @@ import (
 
 const off = task.EnvLint + "=0"
 
-// A build for lint mode that is told to do without it is an ordinary program with the race detector: what is right is
-// clean, whatever orders it.
+// A build for lint mode that is told to do without it is an ordinary program with the race
+// detector: what is right is clean, whatever orders it.
 func TestRightProgramsAreCleanWithoutLintMode(t *testing.T) {
 	for _, x := range mistakes {
 		t.Run(x.name, func(t *testing.T) {
@@ -188,7 +188,8 @@ func TestFeaturesAreClean(t *testing.T) {
 			}
 			return t.Wait()
 		},
-		"reduction by a user's operator": func(t *task.Task) error { // which touches copies that an earlier round had
+		"reduction by a user's operator": func(t *task.Task) error {
+			// which touches copies that an earlier round had
 			var sum, seen [4]int
 			r := deps.NewReduction(&sum, deps.Op[[4]int]{
 				Init: func(c *[4]int) { *c = [4]int{} },
@@ -282,8 +283,8 @@ func TestFeaturesAreClean(t *testing.T) {
 	}
 }
 
-// Errors and panics of OnReady, and of bodies, end a run as they do elsewhere, and the body of a task whose OnReady has failed
-// does not run.
+// Errors and panics of OnReady, and of bodies, end a run as they do elsewhere, and the body of a
+// task whose OnReady has failed does not run.
 func TestErrorsInLintMode(t *testing.T) {
 	wrong := errors.New("wrong")
 	returns, panics := func(*task.Task) error { return wrong }, func(*task.Task) error { panic(wrong) }

@@ -16,8 +16,9 @@ import (
 	"weft/task"
 )
 
-// tree makes children of t, which has m[lo:hi] and may change it: some that use a part of it, and some that have children which do. Each uses no more than what it
-// declares, all of it, and for as long as it has it: so the race detector has nothing to say.
+// tree makes children of t, which has m[lo:hi] and may change it: some that use a part of it, and
+// some that have children which do. Each uses no more than what it declares, all of it, and for as
+// long as it has it: so the race detector has nothing to say.
 func tree(t *task.Task, r *rand.Rand, m []int, weak bool, depth int) error {
 	for range 2 + r.IntN(6) {
 		lo := r.IntN(len(m))
@@ -100,7 +101,8 @@ func TestRightRandomProgramsAreClean(t *testing.T) {
 			err := rt.Run(context.Background(), func(t *task.Task) error { return tree(t, rand.New(rand.NewPCG(seed, 3)), m, false, 3) })
 			require.NoError(t, err, "seed %d, %d workers", seed, workers)
 			require.NoError(t, rt.Close())
-			require.False(t, t.Failed(), "seed %d, %d workers", seed, workers) // a race makes the test fail
+			// a race makes the test fail
+			require.False(t, t.Failed(), "seed %d, %d workers", seed, workers)
 		}
 	}
 }

@@ -1,26 +1,30 @@
 // SPDX-FileCopyrightText: The weft authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package audit is debug mode: it keeps books on who may use what: at each spawn, at each start of a body, and at each giving
-// up of accesses. What the children of one task declare is ordered by the engine; the books are for what is not: tasks
-// with different parents that name one object.
+// Package audit is debug mode: it keeps books on who may use what: at each spawn, at each start of
+// a body, and at each giving up of accesses. What the children of one task declare is ordered by
+// the engine; the books are for what is not: tasks with different parents that name one object.
 //
-// Such tasks are linked if each ancestor of either, below the one that they have in common, has declared the object, too, and
-// no less. Where one has not, there is a gap, which is worth a warning; but the tasks may be in order for another
-// reason: another object, or a Wait. So it is an error only if they are found able to run at the same time. Two facts
-// make that true whenever it is reported:
+// Such tasks are linked if each ancestor of either, below the one that they have in common, has
+// declared the object, too, and no less. Where one has not, there is a gap, which is worth a
+// warning; but the tasks may be in order for another reason: another object, or a Wait. So it is an
+// error only if they are found able to run at the same time. Two facts make that true whenever it
+// is reported:
 //
-//   - A use is opened when its task may run: after Register said so, or by the body itself. It is dropped before
-//     the engine hears that it is given up. So while a use is open and not dropped, its task holds the access.
-//   - All of it is under one lock of the run. So two uses that are found open are open at the same moment, and
-//     nothing that the program declares, or waits for, can have ordered the tasks.
+//   - A use is opened when its task may run: after Register said so, or by the body itself. It is
+//     dropped before the engine hears that it is given up. So while a use is open and not dropped,
+//     its task holds the access.
+//   - All of it is under one lock of the run. So two uses that are found open are open at the same
+//     moment, and nothing that the program declares, or waits for, can have ordered the tasks.
 //
-// The address of a use cannot mean another object: the access keeps the object alive until it is given up. An object that
-// only one part of the tree names, such as memory of the parent's own, is nobody else's, and never reported.
+// The address of a use cannot mean another object: the access keeps the object alive until it is
+// given up. An object that only one part of the tree names, such as memory of the parent's own, is
+// nobody else's, and never reported.
 //
-// It also looks for declarations that serve nothing: they cost order, and tell the reader something wrong. A weak access of which no
-// child, down to the end of the body, names a part; and, in a body that says by Uses what it uses, a strong one that is neither
-// in what it says nor named by a child.
+// It also looks for declarations that serve nothing: they cost order, and tell the reader something
+// wrong. A weak access of which no child, down to the end of the body, names a part; and, in a body
+// that says by Uses what it uses, a strong one that is neither in what it says nor named by a
+// child.
 package audit
 
 import (
@@ -40,8 +44,9 @@ type Audit struct {
 // New makes an audit that warns by log.
 func New(log *slog.Logger) *Audit { return &Audit{log} }
 
-// Enter enters a task in the books, and warns of what it can. parent is the parent's record; nil for the main task
-// of a run. loop: it is a task of a recorded loop, whose uses are in the books while a run of it may use the objects.
+// Enter enters a task in the books, and warns of what it can. parent is the parent's record; nil
+// for the main task of a run. loop: it is a task of a recorded loop, whose uses are in the books
+// while a run of it may use the objects.
 func (a *Audit) Enter(parent *Record, label string, pc uintptr, accs []chain.Access, loop bool) *Record {
 	if parent == nil {
 		return &Record{books: &books{log: a.log}, label: label, pc: pc, loop: -1}
@@ -130,8 +135,8 @@ func (r *Record) Settle() {
 	r.books.copies.settle()
 }
 
-// RunOver is called when the run is over of which r's task was the main task. It warns, once for each line that spawns, of the
-// copies that the run's tasks have named.
+// RunOver is called when the run is over of which r's task was the main task. It warns, once for
+// each line that spawns, of the copies that the run's tasks have named.
 func (r *Record) RunOver(failed bool) {
 	b := r.books
 	b.mu.Lock()
@@ -151,7 +156,8 @@ func (r *Record) RunOver(failed bool) {
 	}
 }
 
-// Uses notes that r's body uses memory as accs say. It returns what is wrong with that; "" if nothing is.
+// Uses notes that r's body uses memory as accs say. It returns what is wrong with that; "" if
+// nothing is.
 func (r *Record) Uses(accs []chain.Access) string {
 	for _, a := range accs {
 		r.saysUse(a)
@@ -237,7 +243,8 @@ func (r *Record) saysUse(a chain.Access) {
 	}
 }
 
-// warnIdle warns, once for each line that spawns, of what r's task, which is over but for its descendants, has declared for nothing.
+// warnIdle warns, once for each line that spawns, of what r's task, which is over but for its
+// descendants, has declared for nothing.
 func (r *Record) warnIdle() {
 	b := r.books
 	b.mu.Lock()

@@ -15,8 +15,9 @@ import (
 	"weft/internal/xatomic"
 )
 
-// ErrConflict is the cause when debug mode finds two tasks that may use one object at the same time although one of
-// them writes it: an ancestor of one has not declared the object, or not strongly enough.
+// ErrConflict is the cause when debug mode finds two tasks that may use one object at the same time
+// although one of them writes it: an ancestor of one has not declared the object, or not strongly
+// enough.
 var ErrConflict = errors.New("conflicting accesses that nothing orders")
 
 // books is what debug mode knows of a run.
@@ -60,7 +61,8 @@ func (b *books) dropUse(u *use) {
 	}
 }
 
-// others calls f for the live uses of memory that u uses too, by tasks with another parent, until it returns true. +checklocks:b.mu
+// others calls f for the live uses of memory that u uses too, by tasks with another parent, until
+// it returns true. +checklocks:b.mu
 func (b *books) others(u *use, f func(o *use) bool) {
 	if !u.slice {
 		list, _ := b.live.Get(u.lo).([]*group)
@@ -75,7 +77,8 @@ func (b *books) others(u *use, f func(o *use) bool) {
 	}
 }
 
-// gap returns a live use that clashes with u and is not linked with it, and says why not. +checklocks:b.mu
+// gap returns a live use that clashes with u and is not linked with it, and says why not.
+// +checklocks:b.mu
 func (b *books) gap(u *use) (other *use, why string) {
 	if u.weak {
 		return nil, ""
@@ -91,7 +94,8 @@ func (b *books) gap(u *use) (other *use, why string) {
 	return other, why
 }
 
-// openAll says that r's task may run from now on. The error names a task that may as well, and should not.
+// openAll says that r's task may run from now on. The error names a task that may as well, and
+// should not.
 func (b *books) openAll(r *Record) (err error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -165,8 +169,8 @@ func (b *books) release(r *Record, a chain.Access) (undo func()) {
 	}
 }
 
-// addAll enters the uses that r's task, of a recorded loop, has declared, again. They were dropped at the end of the run before, with
-// what Release had left of them.
+// addAll enters the uses that r's task, of a recorded loop, has declared, again. They were dropped
+// at the end of the run before, with what Release had left of them.
 func (b *books) addAll(r *Record) {
 	b.mu.Lock()
 	defer b.mu.Unlock()

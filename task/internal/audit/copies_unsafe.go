@@ -17,23 +17,25 @@ import (
 // an object that is named once, which is legal, by its address. But its bytes tell, where they
 // refer to memory elsewhere:
 //
-//   - Two objects with the same bytes, a reference among them, each named by one task, one of which has
-//     declared to write its object and has not: what it wrote is behind the reference. So the two are
-//     copies of one variable, such as a loop makes for each iteration.
+//   - Two objects with the same bytes, a reference among them, each named by one task, one of which
+//     has declared to write its object and has not: what it wrote is behind the reference. So the
+//     two are copies of one variable, such as a loop makes for each iteration.
 //   - An object that is a slice, whose elements another task names, and that no task has changed.
 //
-// So the books remember for each object that a run has named how many tasks did, and its bytes when it was
-// named first and when its writers were over. They keep the object, too: its address means it until
-// the run is over. Once the main task has waited for all, only those are kept that may be a copy
-// (settle). Copies of what has no references are found by weft vet only.
+// So the books remember for each object that a run has named how many tasks did, and its bytes when
+// it was named first and when its writers were over. They keep the object, too: its address means
+// it until the run is over. Once the main task has waited for all, only those are kept that may be
+// a copy (settle). Copies of what has no references are found by weft vet only.
 
 const (
 	maxCopies    = 4096 // objects that a run remembers; more are not looked at
 	maxCopyWords = 64   // of an object; larger ones are not compared
 	sliceWords   = 3
 	maxElements  = 1 << 40
-	heapSize     = 1 << 38 // a word that is not as far from its own address refers to the heap (generous)
-	heapFrom     = 1 << 32 // lengths and the program's own data are below it; Go puts the heap anywhere above, at random
+	// a word that is not as far from its own address refers to the heap (generous)
+	heapSize = 1 << 38
+	// lengths and the program's own data are below it; Go puts the heap anywhere above, at random
+	heapFrom = 1 << 32
 )
 
 // copies is what debug mode remembers of the objects that were named. All is guarded by books.mu.
@@ -54,7 +56,8 @@ type named struct {
 	changed bool // a task that has declared to write it has done so
 }
 
-// name notes that u's task names an object, which no other task uses at the moment. +checklocks:books.mu
+// name notes that u's task names an object, which no other task uses at the moment.
+// +checklocks:books.mu
 func (c *copies) name(u *use) {
 	x, _ := c.objects.Get(u.lo).(*named)
 	if x == nil || x.slice != u.slice {
@@ -73,9 +76,9 @@ func (c *copies) name(u *use) {
 	x.writes = x.writes || order.Writes(u.mode) && !u.weak
 }
 
-// settle gives up the objects that cannot be copies, or slices beside their elements. All tasks but the main one are over,
-// so what comes is ordered behind them. How many tasks have named an address stays known: it
-// makes no copy of what is named again. +checklocks:books.mu
+// settle gives up the objects that cannot be copies, or slices beside their elements. All tasks but
+// the main one are over, so what comes is ordered behind them. How many tasks have named an address
+// stays known: it makes no copy of what is named again. +checklocks:books.mu
 func (c *copies) settle() {
 	c.list = slices.DeleteFunc(c.list, func(x *named) bool {
 		mayBe := x.tasks == 1 && x.refers() || len(x.words) == sliceWords
@@ -164,7 +167,8 @@ func (c *copies) find() (list []finding) {
 	return list
 }
 
-// without reports whether a task has named x and not y, as far as is known. Tasks that name both are ordered by both.
+// without reports whether a task has named x and not y, as far as is known. Tasks that name both
+// are ordered by both.
 func (x *named) without(y *named) bool { return x.first.object(y.lo) == nil || x.tasks > y.tasks }
 
 // unwritten reports whether a task has declared to write x, and has not.

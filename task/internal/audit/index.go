@@ -23,7 +23,8 @@ type useClass struct {
 	uses    int
 }
 
-// put adds u to the group of its parent in the list that is the value of key in m, and notes the spot.
+// put adds u to the group of its parent in the list that is the value of key in m, and notes the
+// spot.
 func put(m *addrmap.Map, key uintptr, u *use, to *spot) {
 	list, _ := m.Get(key).([]*group)
 	i := slices.IndexFunc(list, func(g *group) bool { return g.parent == u.rec.parent })
@@ -37,8 +38,8 @@ func put(m *addrmap.Map, key uintptr, u *use, to *spot) {
 	g.uses = append(g.uses, u)
 }
 
-// take takes the use at a spot out of its group, and that out of the list that is the value of key in m, if it was the last.
-// It returns the use that is at the spot now.
+// take takes the use at a spot out of its group, and that out of the list that is the value of key
+// in m, if it was the last. It returns the use that is at the spot now.
 func (p *spot) take(m *addrmap.Map, key uintptr) (moved *use) {
 	l := p.group.uses
 	n := len(l) - 1

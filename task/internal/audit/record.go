@@ -11,7 +11,8 @@ import (
 	"weft/task/internal/say"
 )
 
-// A Record is what debug mode knows of a task. It stays as it is when the task's memory serves another one.
+// A Record is what debug mode knows of a task. It stays as it is when the task's memory serves
+// another one.
 type Record struct {
 	books  *books  // of the run
 	parent *Record // nil for the main task
@@ -93,7 +94,8 @@ func (r *Record) declare(accs []chain.Access) (mixed []string) {
 	return mixed
 }
 
-// unlinked says which ancestor of u's task or of o's keeps the two from being linked; "" if they are.
+// unlinked says which ancestor of u's task or of o's keeps the two from being linked; "" if they
+// are.
 func unlinked(u, o *use) string {
 	for _, x := range [2][2]*use{{u, o}, {o, u}} {
 		mine, others := x[0], x[1]
@@ -111,8 +113,8 @@ func unlinked(u, o *use) string {
 	return ""
 }
 
-// covers reports whether r's task, an ancestor of u's, has declared enough for u, as far as o uses the same memory; and if not, what it
-// has declared there instead, if anything.
+// covers reports whether r's task, an ancestor of u's, has declared enough for u, as far as o uses
+// the same memory; and if not, what it has declared there instead, if anything.
 func (r *Record) covers(u, o *use) (declared *use, ok bool) {
 	if !u.slice {
 		if own := r.object(u.lo); own != nil {
@@ -122,7 +124,8 @@ func (r *Record) covers(u, o *use) (declared *use, ok bool) {
 	return r.coversBytes(max(u.lo, o.lo), min(u.hi, o.hi), u.mode)
 }
 
-// coversBytes is covers for the bytes from lo up to hi. Where r's task has declared several modes it is a writer.
+// coversBytes is covers for the bytes from lo up to hi. Where r's task has declared several modes
+// it is a writer.
 func (r *Record) coversBytes(lo, hi uintptr, m chain.Mode) (declared *use, ok bool) {
 	for lo < hi {
 		next := hi

@@ -9,7 +9,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// Go puts the heap where chance has it: a reference is one at low addresses too, and a length is none.
+// Go puts the heap where chance has it: a reference is one at low addresses too, and a length is
+// none.
 func TestReferencesWhereverTheHeapIs(t *testing.T) {
 	for _, base := range []uintptr{0x14_c000_0000, 0x3f_0000_0000, 0xc0_0000_0000, 0x7ab0_0000_0000} {
 		x := named{lo: base + 4096, words: []uintptr{base, 8, 8}}

@@ -1,8 +1,9 @@
 // SPDX-FileCopyrightText: The weft authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package guests knows the goroutines that run a function of the user's for a run without holding a slot:
-// in Blocking, and in the callbacks of detached tasks. The run is not over before that function returns.
+// Package guests knows the goroutines that run a function of the user's for a run without holding a
+// slot: in Blocking, and in the callbacks of detached tasks. The run is not over before that
+// function returns.
 package guests
 
 import (
@@ -12,11 +13,11 @@ import (
 	"weft/task/internal/sched"
 )
 
-// Guests are those of one runtime. The zero value has none. A goroutine enters and looks for itself only, so
-// what is found is true.
+// Guests are those of one runtime. The zero value has none. A goroutine enters and looks for itself
+// only, so what is found is true.
 //
-// To enter and to leave take constant time. To look takes as long as the list of a shard is: that is for
-// Close, and for what is spawned while Close waits.
+// To enter and to leave take constant time. To look takes as long as the list of a shard is: that
+// is for Close, and for what is spawned while Close waits.
 type Guests struct {
 	shards [64]shard
 }
@@ -27,8 +28,8 @@ type shard struct {
 	_     [64]byte
 }
 
-// A Guest is a goroutine in a function of the user's. It is in a list and not in a map: the race detector sees
-// Go's maps in lint mode.
+// A Guest is a goroutine in a function of the user's. It is in a list and not in a map: the race
+// detector sees Go's maps in lint mode.
 type Guest struct {
 	g    uintptr
 	Op   string // what the function was given to
@@ -71,8 +72,8 @@ func (x *Guests) Leave(e *Guest) {
 	}
 }
 
-// Find returns what the caller has entered last; nil if nothing, or if goroutines are not told apart on
-// this machine.
+// Find returns what the caller has entered last; nil if nothing, or if goroutines are not told
+// apart on this machine.
 func (x *Guests) Find() *Guest {
 	g := sched.Goid()
 	if g == 0 {

@@ -20,10 +20,10 @@ import (
 // history_size, of which there are two at least. Measured: 40,000 with 0, 160,000 with 7.
 const accessesPerHistory = 18_000
 
-// A program reads race.EnvRace before its first instruction in Go. So one that is built for lint mode,
-// and not told to do without it, begins anew if it has not been told what to remember. It does so
-// before packages that import this one have done anything. Where a system cannot do that, the
-// program goes on, and says how far it sees.
+// A program reads race.EnvRace before its first instruction in Go. So one that is built for lint
+// mode, and not told to do without it, begins anew if it has not been told what to remember. It
+// does so before packages that import this one have done anything. Where a system cannot do that,
+// the program goes on, and says how far it sees.
 func init() {
 	value := env.Get(race.EnvRace)
 	if !race.Lint || env.Lint.Text() == "0" || race.History(value) == value {
@@ -39,8 +39,8 @@ func init() {
 
 var says sync.Once
 
-// Say says, once in a process and for a job by rank 0 only, that lint mode is on, and how far it sees: to log, or, if
-// that is nil, to out.
+// Say says, once in a process and for a job by rank 0 only, that lint mode is on, and how far it
+// sees: to log, or, if that is nil, to out.
 func Say(log *slog.Logger, out io.Writer) {
 	says.Do(func() {
 		if !env.Speaks() {

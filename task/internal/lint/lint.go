@@ -1,9 +1,10 @@
 // SPDX-FileCopyrightText: The weft authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package lint is lint mode: it shows the race detector the order that a program declares, in place of the order in which it happens to run. Each body runs on a
-// goroutine of its own that has seen nothing, and is told by hand what it may rely on: the spawn, the accesses, the waits. README.md of package task, "Lint
-// mode", has the rules and why they are enough.
+// Package lint is lint mode: it shows the race detector the order that a program declares, in place
+// of the order in which it happens to run. Each body runs on a goroutine of its own that has seen
+// nothing, and is told by hand what it may rely on: the spawn, the accesses, the waits. README.md
+// of package task, "Lint mode", has the rules and why they are enough.
 package lint
 
 import (
@@ -13,8 +14,9 @@ import (
 	"weft/internal/race"
 )
 
-// Enter makes a record of a task, of which parent is the parent's; nil for the main task of a run. The caller is the body of the parent, or
-// calls Run. wait: the task has Attrs.Wait. loop: it is one of a recorded loop.
+// Enter makes a record of a task, of which parent is the parent's; nil for the main task of a run.
+// The caller is the body of the parent, or calls Run. wait: the task has Attrs.Wait. loop: it is
+// one of a recorded loop.
 func (l *Lint) Enter(parent *Record, accs []chain.Access, wait, loop bool) *Record {
 	if l.off != nil {
 		race.Release(&l.world)
@@ -29,7 +31,8 @@ func (l *Lint) Enter(parent *Record, accs []chain.Access, wait, loop bool) *Reco
 	return r
 }
 
-// Apart runs f on a goroutine whose clock has seen nothing, and then back on the caller's. A panic passes on, and so does Goexit.
+// Apart runs f on a goroutine whose clock has seen nothing, and then back on the caller's. A panic
+// passes on, and so does Goexit.
 func (l *Lint) Apart(f func(), back func(returned bool)) {
 	var value any
 	returned, panicked := false, false
@@ -91,7 +94,8 @@ func (r *Record) Start() {
 	}
 }
 
-// End makes what the caller, r's body or the end of one of its events, has done come before what waits for it.
+// End makes what the caller, r's body or the end of one of its events, has done come before what
+// waits for it.
 func (r *Record) End() {
 	race.Release(&r.done)
 	race.Release(&r.l.world)
@@ -109,7 +113,8 @@ func (r *Record) End() {
 	}
 }
 
-// Prepared notes that the caller, OnReady or the end of an event of r's task, comes before the body.
+// Prepared notes that the caller, OnReady or the end of an event of r's task, comes before the
+// body.
 func (r *Record) Prepared() { race.Release(&r.born) }
 
 // Said notes that what the caller has done comes before the end of a Wait for r's run.

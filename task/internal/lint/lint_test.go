@@ -80,7 +80,8 @@ func TestKeepsTheLastBodies(t *testing.T) {
 		go func() {
 			l.keep()
 			if k == 0 {
-				until(func() bool { return last.CompareAndSwap(number-1, number) }) // in their order
+				// in their order
+				until(func() bool { return last.CompareAndSwap(number-1, number) })
 			}
 			ended[k].Add(1)
 		}()
@@ -230,5 +231,6 @@ func until(cond func() bool) {
 // settled returns when there are no more goroutines than before.
 func settled(t *testing.T, before int) {
 	t.Helper()
-	require.Eventually(t, func() bool { return runtime.NumGoroutine() <= before+1 }, 20*time.Second, time.Millisecond) // the condition has a goroutine
+	// the condition has a goroutine
+	require.Eventually(t, func() bool { return runtime.NumGoroutine() <= before+1 }, 20*time.Second, time.Millisecond)
 }

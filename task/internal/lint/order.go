@@ -39,8 +39,8 @@ func (r *Record) enter(accs []chain.Access) {
 	}
 }
 
-// before returns the clocks of all that r waits for. The caller is about to acquire them, and to run
-// r's body. +checklocks:r.l.mu
+// before returns the clocks of all that r waits for. The caller is about to acquire them, and to
+// run r's body. +checklocks:r.l.mu
 func (r *Record) before() (clocks []*race.Clock) {
 	r.task.Before(func(u *order.Use, lo, hi uintptr) bool {
 		from := u.Task.Mark.(*Record)
@@ -133,9 +133,9 @@ func (s *spans) clock(lo, hi uintptr) *race.Clock {
 	return s.list[len(s.list)-1].out
 }
 
-// forget has the tree leave out what r's children have done. over: and r is over. What its uses mean
-// to others is said by the clocks of their runs, if it has given up no parts, and these others do not
-// wait for all its descendants.
+// forget has the tree leave out what r's children have done. over: and r is over. What its uses
+// mean to others is said by the clocks of their runs, if it has given up no parts, and these others
+// do not wait for all its descendants.
 func (r *Record) forget(over bool) {
 	if r.off() {
 		return
@@ -148,7 +148,8 @@ func (r *Record) forget(over bool) {
 	}
 }
 
-// Release notes that the body of r's task gives an access up: what it does with the object later comes before nothing.
+// Release notes that the body of r's task gives an access up: what it does with the object later
+// comes before nothing.
 func (r *Record) Release(a chain.Access) {
 	if r.off() {
 		race.Release(&r.l.world)
@@ -183,8 +184,8 @@ func (r *Record) give(a chain.Access) (clocks []*race.Clock) {
 	return clocks
 }
 
-// split notes that the bytes from lo to hi of r's part i are given up, and returns their clock. What
-// the task does later with the rest comes before what uses the rest only. +checklocks:r.l.mu
+// split notes that the bytes from lo to hi of r's part i are given up, and returns their clock.
+// What the task does later with the rest comes before what uses the rest only. +checklocks:r.l.mu
 func (r *Record) split(i int, lo, hi uintptr) *race.Clock {
 	p := r.parts[i]
 	out, rest := new(race.Clock), p.out

@@ -15,14 +15,16 @@ import (
 	"weft/internal/race"
 )
 
-// The order of lint mode is asked whom each task of a random program comes after, and compared with what follows from the bytes, one by one.
+// The order of lint mode is asked whom each task of a random program comes after, and compared with
+// what follows from the bytes, one by one.
 
 const memory = 24
 
 // program is the accesses of the children of one task, in order.
 type program [][]chain.Access
 
-// randomProgram makes a program that accesses mem. From its first range on all is about bytes; the groups of before end there, so there are none then.
+// randomProgram makes a program that accesses mem. From its first range on all is about bytes; the
+// groups of before end there, so there are none then.
 func randomProgram(r *rand.Rand, mem *[memory]byte, groups bool) program {
 	modes := [...]chain.Mode{chain.ModeIn, chain.ModeInOut, chain.ModeOut, chain.ModeConcurrent, chain.ModeCommutative}
 	p := make(program, 2+r.IntN(10))

@@ -15,8 +15,8 @@ import (
 type Lint struct {
 	mu sync.Mutex // of all trees; not seen by the race detector
 
-	// world is released by all who spawn and all who end, and acquired by the goroutines that run slots: what
-	// these do for the runtime comes after everything. It is never acquired by a body.
+	// world is released by all who spawn and all who end, and acquired by the goroutines that run
+	// slots: what these do for the runtime comes after everything. It is never acquired by a body.
 	world race.Clock
 
 	// off is the one record of all tasks where lint mode is off; nil where it is on.
@@ -26,9 +26,10 @@ type Lint struct {
 	closed bool           // no goroutine stays any more. +checklocks:stayed.mu
 }
 
-// New returns the lint mode of a runtime in a build for it. Lint mode can be off there, but the race detector
-// sees the runtime no more for that. So it is told by hand the order in which things happen: who acquires world
-// comes after all that bodies have done until then, so that two race only while both run.
+// New returns the lint mode of a runtime in a build for it. Lint mode can be off there, but the
+// race detector sees the runtime no more for that. So it is told by hand the order in which things
+// happen: who acquires world comes after all that bodies have done until then, so that two race
+// only while both run.
 func New(on bool) *Lint {
 	l := &Lint{asleep: waits.NewCounter()}
 	if !on {
@@ -70,9 +71,10 @@ type Record struct {
 	done race.Clock // by the body at its end, and by its events
 	kids race.Clock // by all descendants at their ends
 
-	task  *order.Task // +checklocks:l.mu
-	parts []part      // of the uses that the body has given up early, or parts of them. +checklocks:l.mu
-	preds []*Record   // of a task of a recorded loop: the tasks that its graph puts before it
+	task *order.Task // +checklocks:l.mu
+	// of the uses that the body has given up early, or parts of them. +checklocks:l.mu
+	parts []part
+	preds []*Record // of a task of a recorded loop: the tasks that its graph puts before it
 	loop  bool
 }
 

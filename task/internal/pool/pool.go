@@ -11,11 +11,11 @@ import (
 	"weft/internal/xatomic"
 )
 
-// A Pool holds free tasks that one slot had too many of and another needs: a creator runs out, since
-// its tasks end on other slots. They come and go in batches. Any goroutine may call it.
+// A Pool holds free tasks that one slot had too many of and another needs: a creator runs out,
+// since its tasks end on other slots. They come and go in batches. Any goroutine may call it.
 //
-// It keeps all that was in use together lately. While it has more than Kept, a timer looks at it now and
-// then: what was not needed between two looks goes to the garbage collector.
+// It keeps all that was in use together lately. While it has more than Kept, a timer looks at it
+// now and then: what was not needed between two looks goes to the garbage collector.
 type Pool struct {
 	looked func() // constant: called after each look of the timer
 	timer  xatomic.Timer
@@ -53,8 +53,8 @@ func (p *Pool) Close() {
 // Looks returns how often the timer has looked.
 func (p *Pool) Looks() uint32 { return p.looks.Load() }
 
-// The loops below are not copies: Go's own copy of pointers is what the race detector sees in lint mode,
-// where it shall not see the runtime.
+// The loops below are not copies: Go's own copy of pointers is what the race detector sees in lint
+// mode, where it shall not see the runtime.
 
 // Get moves a batch to the end of list, if there is one.
 func (p *Pool) Get(list []*chain.Node) []*chain.Node {
@@ -113,8 +113,8 @@ func (p *Pool) Look() {
 	p.looked()
 }
 
-// Inspect calls f with what is in the pool, which does not change meanwhile. armed: the timer runs. It is
-// for tests.
+// Inspect calls f with what is in the pool, which does not change meanwhile. armed: the timer runs.
+// It is for tests.
 func (p *Pool) Inspect(f func(list []*chain.Node, armed bool)) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -51,8 +51,8 @@ func TestBatches(t *testing.T) {
 	require.Nil(t, p.list[:2][1], "what is gone is not referred to")
 }
 
-// What was not needed between two looks goes, but for Kept tasks; the timer runs as long as there are
-// more than these. What was needed stays.
+// What was not needed between two looks goes, but for Kept tasks; the timer runs as long as there
+// are more than these. What was needed stays.
 func TestLook(t *testing.T) {
 	looked := 0
 	var p Pool

@@ -32,8 +32,8 @@ func (p *Probe) MayRun(n Notes) error {
 	return n.Audited.OpenAll()
 }
 
-// Queued tells that a task, which has a number if it is recorded, may start, or be resumed. It comes
-// before others can take the task.
+// Queued tells that a task, which has a number if it is recorded, may start, or be resumed. It
+// comes before others can take the task.
 func (p *Probe) Queued(id uint64, resumes bool) {
 	if p.Ev != nil && id != 0 {
 		p.Ev.Queued(id, resumes)
@@ -143,8 +143,8 @@ func (p *Probe) Names(n Notes, what any, release func(error)) func(error) {
 	return end
 }
 
-// Released tells that the last event of a task has ended, with the body over: the accesses are about
-// to be given up.
+// Released tells that the last event of a task has ended, with the body over: the accesses are
+// about to be given up.
 func (p *Probe) Released(id uint64) {
 	p.Put(event.Released, id, 0, 0)
 	p.Gives(id)
@@ -230,8 +230,8 @@ func (p *Probe) GoesOn(n Notes) {
 	}
 }
 
-// Waited tells that the body, the caller, has waited for all children of its task. main: that is the
-// main task of a run.
+// Waited tells that the body, the caller, has waited for all children of its task. main: that is
+// the main task of a run.
 func (p *Probe) Waited(n Notes, main bool) {
 	p.GoesOn(n)
 	if race.Lint {
@@ -242,7 +242,8 @@ func (p *Probe) Waited(n Notes, main bool) {
 	}
 }
 
-// Joined tells that the caller has waited for the body of a task; all: for what descends from it, too.
+// Joined tells that the caller has waited for the body of a task; all: for what descends from it,
+// too.
 func (p *Probe) Joined(n Notes, all bool) {
 	if race.Lint && n.Linted != nil {
 		n.Linted.Joined(all)

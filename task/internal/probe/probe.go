@@ -22,15 +22,16 @@ import (
 )
 
 // A Probe has the observers of a runtime. Each slot has one of its own, which belongs to the holder
-// of the slot; goroutines without a slot share the runtime's. The probe that a method is called of is
-// the caller's.
+// of the slot; goroutines without a slot share the runtime's. The probe that a method is called of
+// is the caller's.
 type Probe struct {
 	Ev    *record.Slot       // the slot's; nil if there is no recording, or no slot
 	Watch *watchdog.Watchdog // nil without a watchdog
 	Lint  *lint.Lint         // nil in a build that is not for lint mode
 	rec   *record.Recorder   // nil if there is no recording
-	out   *event.Shared      // what goroutines without a slot record with; nil if there is no recording
-	audit *audit.Audit       // nil without debug mode
+	// what goroutines without a slot record with; nil if there is no recording
+	out   *event.Shared
+	audit *audit.Audit // nil without debug mode
 }
 
 // Notes is what the observers keep of a task. It stays valid when the task's memory serves another,
@@ -69,7 +70,8 @@ func New(c Config) (off *Probe, slots []*Probe) {
 	}
 	if c.Trace != nil {
 		lo, hi := c.Bounds()
-		p.rec = record.New(c.Trace, c.Slots, !c.Lint, lo, hi) // annotated bodies would meet in the contexts of Go's tools
+		// annotated bodies would meet in the contexts of Go's tools
+		p.rec = record.New(c.Trace, c.Slots, !c.Lint, lo, hi)
 		p.out = p.rec.Off
 	}
 	if p == (Probe{}) {

@@ -1,7 +1,8 @@
 // SPDX-FileCopyrightText: The weft authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package record records the events of a runtime of tasks. README.md of package task, "Events", says which.
+// Package record records the events of a runtime of tasks. README.md of package task, "Events",
+// says which.
 package record
 
 import (
@@ -23,8 +24,8 @@ type Recorder struct {
 	rec *event.Recorder
 }
 
-// New makes a recorder for a number of slots, which do not run yet. annotate: Go's own tools are to know
-// the tasks. The function that calls bodies has its code above lo and not above hi.
+// New makes a recorder for a number of slots, which do not run yet. annotate: Go's own tools are to
+// know the tasks. The function that calls bodies has its code above lo and not above hi.
 func New(rec *event.Recorder, slots int, annotate bool, lo, hi uintptr) *Recorder {
 	rec.Attach()
 	group := rec.Group()
@@ -54,7 +55,8 @@ func (r *Recorder) Close() {
 // NewID returns a number for a task, to a caller without a slot.
 func (r *Recorder) NewID() uint64 { return r.rec.TaskIDs(1) }
 
-// MainSpawned records the main task of a run, which has a number, and returns the number of its origin.
+// MainSpawned records the main task of a run, which has a number, and returns the number of its
+// origin.
 func (r *Recorder) MainSpawned(id uint64, x *Spawn) (spec uint32) {
 	if r.rec.Stacks() {
 		var raw [rawStack]uintptr
@@ -73,7 +75,8 @@ type Slot struct {
 	ring  *event.Ring
 	specs *event.SpecCache
 	now   int64 // the clock, when it was read last
-	fresh bool  // nothing has run since but the slot's own bookkeeping, and no task has come from elsewhere
+	// nothing has run since but the slot's own bookkeeping, and no task has come from elsewhere
+	fresh bool
 
 	by    uint64 // task whose end makes ready what comes out of the flow
 	ready uint64 // task that was said to be ready when it was spawned
@@ -126,8 +129,9 @@ type Spawn struct {
 	Flags        uint8 // of event.Spawned
 }
 
-// Spawned records a new task, and returns its number and that of its origin. It comes before the task is registered: from
-// then on others may make the task ready. (accs is not in x, whose parts the compiler takes to be kept: it would put each caller's list on the heap.)
+// Spawned records a new task, and returns its number and that of its origin. It comes before the
+// task is registered: from then on others may make the task ready. (accs is not in x, whose parts
+// the compiler takes to be kept: it would put each caller's list on the heap.)
 func (s *Slot) Spawned(x *Spawn, accs []chain.Access) (id uint64, spec uint32) {
 	s.by, s.ready = 0, 0
 	id = s.NewID()
@@ -137,7 +141,8 @@ func (s *Slot) Spawned(x *Spawn, accs []chain.Access) (id uint64, spec uint32) {
 	}
 	if s.stacks != nil {
 		by := x.ParentSpec
-		if by == 0 { // most parents are not recorded, where tasks are sampled; the origin has no stack then
+		if by == 0 {
+			// most parents are not recorded, where tasks are sampled; the origin has no stack then
 			by = s.specs.Spec(x.ParentOrigin)
 		}
 		x.Origin.Stack = s.stacks.stack(by)
@@ -173,8 +178,8 @@ func (s *Slot) Queued(id uint64, resumes bool) {
 
 // Begins records that a body begins on top of the task with number outer, or is skipped: k says so.
 func (s *Slot) Begins(id, outer uint64, k event.Kind) {
-	// What has failed the run may be later than the last look; and so may be what another slot has spawned behind the task
-	// that has just ended, before its accesses were given up.
+	// What has failed the run may be later than the last look; and so may be what another slot has
+	// spawned behind the task that has just ended, before its accesses were given up.
 	if !s.fresh || k == event.Skipped || !s.numbered(id) {
 		s.now = event.Ticks()
 	}
@@ -199,8 +204,8 @@ var ofTasks = event.Of(event.Ready, event.Prepared, event.Started, event.Skipped
 // EndedUnseen is Ended for a task that is not recorded.
 func (s *Slot) EndedUnseen() { s.by, s.fresh = 0, false }
 
-// Skips reports whether a task that is being spawned is not to be recorded. Tasks of recorded loops always are, since a round says which task of
-// the first round each of its tasks was.
+// Skips reports whether a task that is being spawned is not to be recorded. Tasks of recorded loops
+// always are, since a round says which task of the first round each of its tasks was.
 func (s *Slot) Skips(flags uint8) bool {
 	if s.sampler == nil || flags&event.SpawnedLoop != 0 || s.sampler.Take() {
 		return false
@@ -209,8 +214,9 @@ func (s *Slot) Skips(flags uint8) bool {
 	return true
 }
 
-// BeginsUnseen is the start of a body whose task was not recorded when it was spawned. On top of one that is recorded it has to be from here on: what
-// it runs is not that one's. So it gets a number then; else zero. It is counted here and not when it is spawned, since its closure is about
+// BeginsUnseen is the start of a body whose task was not recorded when it was spawned. On top of
+// one that is recorded it has to be from here on: what it runs is not that one's. So it gets a
+// number then; else zero. It is counted here and not when it is spawned, since its closure is about
 // to be used. Precondition: tasks are sampled. Those who consume see a task without a spawn.
 func (s *Slot) BeginsUnseen(o event.Origin, outer uint64) (id uint64) {
 	s.sampler.Skip(o)
@@ -224,7 +230,8 @@ func (s *Slot) BeginsUnseen(o event.Origin, outer uint64) (id uint64) {
 // Annotates reports whether bodies are to run under annotations.
 func (s *Slot) Annotates() bool { return s.annotator != nil }
 
-// Annotate begins an annotation for a body of a task with origin o, on top of one with origin outer, if that is not nil. Precondition: Annotates.
+// Annotate begins an annotation for a body of a task with origin o, on top of one with origin
+// outer, if that is not nil. Precondition: Annotates.
 func (s *Slot) Annotate(ctx context.Context, o event.Origin, outer *event.Origin) Annotation {
 	x, now := s.annotator.of(o), Annotation{outer: context.Background()}
 	if outer != nil {
@@ -252,14 +259,17 @@ type spawnStacks struct {
 	raw    [rawStack]uintptr
 }
 
-// rawStack is how many frames are looked at: those that are kept, and what the runtime of tasks has on top of them.
+// rawStack is how many frames are looked at: those that are kept, and what the runtime of tasks has
+// on top of them.
 const rawStack = event.StackDepth + 12
 
-// stack returns the number of the stack of the spawn that is under way. The frames end with the body of the parent: what has called
-// that one has to do with the slot, not with the parent. Instead there is the number of the parent's origin, by.
+// stack returns the number of the stack of the spawn that is under way. The frames end with the
+// body of the parent: what has called that one has to do with the slot, not with the parent.
+// Instead there is the number of the parent's origin, by.
 func (x *spawnStacks) stack(by uint32) uint32 {
-	// To walk the stack as the runtime does takes microseconds, since it looks up each function. So a stack that has been seen is known by its
-	// return addresses alone, of which calls that the compiler has put into their callers have none.
+	// To walk the stack as the runtime does takes microseconds, since it looks up each function. So
+	// a stack that has been seen is known by its return addresses alone, of which calls that the
+	// compiler has put into their callers have none.
 	n := frames(&x.key[0], len(x.key), x.lo, x.hi)
 	key := x.key[:max(n, 0)]
 	if n >= 0 {
@@ -280,8 +290,8 @@ func (x *spawnStacks) stack(by uint32) uint32 {
 	return x.cache.Learn(by, key, pcs)
 }
 
-// annotator makes Go's own tools know tasks: samples of a CPU profile have the label "task", and while a runtime trace is taken each body is a
-// region. It belongs to the holder of the slot.
+// annotator makes Go's own tools know tasks: samples of a CPU profile have the label "task", and
+// while a runtime trace is taken each body is a region. It belongs to the holder of the slot.
 type annotator map[event.Origin]*annotation
 
 // annotation is what tasks of one origin are called.
@@ -304,8 +314,9 @@ func (a annotator) of(o event.Origin) *annotation {
 	return x
 }
 
-// Annotation is what a body runs under. A body may come back with another slot, but on the same goroutine, which is what labels and
-// regions belong to. If it ends the goroutine there is nothing to take back.
+// Annotation is what a body runs under. A body may come back with another slot, but on the same
+// goroutine, which is what labels and regions belong to. If it ends the goroutine there is nothing
+// to take back.
 type Annotation struct {
 	outer  context.Context
 	region *trace.Region // nil if there is no runtime trace

@@ -20,7 +20,8 @@ func (k kept) Flush(event.Moment) error                    { return nil }
 func (k kept) Idle() error                                 { return nil }
 func (k kept) Close() error                                { return nil }
 
-// A task that another slot spawns between the end of a body and what follows from it begins after it was spawned.
+// A task that another slot spawns between the end of a body and what follows from it begins after
+// it was spawned.
 func TestEventsOfASuccessorFromElsewhere(t *testing.T) {
 	k := kept{}
 	rec, err := event.New(event.Options{Sinks: []event.Sink{k}})

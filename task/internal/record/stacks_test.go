@@ -37,8 +37,8 @@ func framesAt(depth int, list *[4]uintptr, lo, hi uintptr) int {
 	return frames(&list[0], len(list), lo, hi)
 }
 
-// The return addresses of a stack up to the body are the same ones that the runtime finds, as far as there is room; without a body on the stack there is no end
-// to come to.
+// The return addresses of a stack up to the body are the same ones that the runtime finds, as far
+// as there is room; without a body on the stack there is no end to come to.
 func TestFrames(t *testing.T) {
 	if runtime.GOARCH != "amd64" {
 		t.Skip("frames are walked on amd64 only")

@@ -18,8 +18,8 @@ func Place(pc uintptr) string {
 	return placeOf(f)
 }
 
-// Task names a task by its label and the place of its spawn. main: it is the main task of a run, and
-// the place is that of the run.
+// Task names a task by its label and the place of its spawn. main: it is the main task of a run,
+// and the place is that of the run.
 func Task(main bool, label, place string) string {
 	switch {
 	case label != "":

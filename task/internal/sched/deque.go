@@ -65,8 +65,9 @@ func (d *deque) grow(r *ring, b int64) *ring {
 	return n
 }
 
-// shrink drops the ring for a small one, if the deque is empty. Owner only. A thief that has read top and bottom
-// before may find the small ring and nothing in it; but what it is after has been taken, so its CAS of top fails.
+// shrink drops the ring for a small one, if the deque is empty. Owner only. A thief that has read
+// top and bottom before may find the small ring and nothing in it; but what it is after has been
+// taken, so its CAS of top fails.
 func (d *deque) shrink() {
 	if len(d.buf.Load().cells) > ringMin && d.empty() {
 		d.init(ringMin)
@@ -97,8 +98,8 @@ func (d *deque) pop() *chain.Node {
 		}
 		d.bottom.Store(b + 1)
 	case b-t >= deep && t == d.own:
-		// No thief has ever come, so the next pop returns the task beneath. With thieves the prefetch would cost
-		// more than it saves: a thief needs the same lines.
+		// No thief has ever come, so the next pop returns the task beneath. With thieves the
+		// prefetch would cost more than it saves: a thief needs the same lines.
 		r.cells[(b-1)&r.mask].prefetch()
 	}
 	return x

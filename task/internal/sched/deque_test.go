@@ -26,8 +26,8 @@ func newDequeAt(n, start int64) *deque {
 	return d
 }
 
-// The steps of the table: + pushes, - pops, < steals; after a - or < comes the number that must come
-// out, or . for none; G checks that the ring has grown to so many cells.
+// The steps of the table: + pushes, - pops, < steals; after a - or < comes the number that must
+// come out, or . for none; G checks that the ring has grown to so many cells.
 func TestDequeSteps(t *testing.T) {
 	for _, steps := range []string{
 		"-. <.",

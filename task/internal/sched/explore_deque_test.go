@@ -14,8 +14,8 @@ import (
 	"weft/internal/explore"
 )
 
-// dequeProgram is an owner that pushes (+) and pops (-), and thieves that steal a few times each, with a raid
-// after each success or without. The tasks of before are in the deque at the start.
+// dequeProgram is an owner that pushes (+) and pops (-), and thieves that steal a few times each,
+// with a raid after each success or without. The tasks of before are in the deque at the start.
 type dequeProgram struct {
 	name    string
 	ring    int64

@@ -14,9 +14,9 @@ import (
 	"weft/internal/xatomic"
 )
 
-// TestExploreIdle: the idle protocol by itself. A task is a function that runs
-// with its slot; queueing, hunting, parking and waking are the real ones. In the end every task
-// has run once, and all slots are parked. A task that waits for another one keeps its slot, so work that is left to
+// TestExploreIdle: the idle protocol by itself. A task is a function that runs with its slot;
+// queueing, hunting, parking and waking are the real ones. In the end every task has run once, and
+// all slots are parked. A task that waits for another one keeps its slot, so work that is left to
 // nobody is a deadlock.
 func TestExploreIdle(t *testing.T) {
 	for _, x := range idlePrograms {
@@ -48,8 +48,8 @@ type idleLab struct {
 	made int
 }
 
-// newIdleLab makes slots that are busy at the start and about to look for work (b), or parked (p). They look
-// everywhere once before they park.
+// newIdleLab makes slots that are busy at the start and about to look for work (b), or parked (p).
+// They look everywhere once before they park.
 func newIdleLab(r *explore.Run, slots string) *idleLab {
 	q := new(Scheduler)
 	list := make([]*Slot, len(slots))

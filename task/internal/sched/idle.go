@@ -10,9 +10,11 @@ import (
 )
 
 const (
-	huntPause  = 60 // empty loop turns between two looks (guess: a cache line's way)
-	huntYield  = 8  // every so many looks the processor goes to another goroutine
-	pollRounds = 6  // how many times as long a slot hunts where it polls: about 20 µs, since whoever would wake it otherwise needs some 10
+	huntPause = 60 // empty loop turns between two looks (guess: a cache line's way)
+	huntYield = 8  // every so many looks the processor goes to another goroutine
+	// how many times as long a slot hunts where it polls: about 20 µs, since whoever would wake it
+	// otherwise needs some 10
+	pollRounds = 6
 )
 
 // notify is called after work was queued (step P1): it wakes a slot if one is

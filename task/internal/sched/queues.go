@@ -33,8 +33,8 @@ func (q *inject) push(n *chain.Node) {
 	q.mu.Unlock()
 }
 
-// grow makes room in the ring, which is full. It is no copy: Go's own copy of pointers is what the race
-// detector sees in lint mode, where it shall not see the runtime.
+// grow makes room in the ring, which is full. It is no copy: Go's own copy of pointers is what the
+// race detector sees in lint mode, where it shall not see the runtime.
 //
 // +checklocks:q.mu
 func (q *inject) grow() {

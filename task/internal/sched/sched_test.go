@@ -234,8 +234,8 @@ func TestStealSeed(t *testing.T) {
 	}
 }
 
-// A lost wake-up shows as a hang: tasks come one by one, from goroutines without a slot and from slots,
-// to slots that are about to park. Each runs once.
+// A lost wake-up shows as a hang: tasks come one by one, from goroutines without a slot and from
+// slots, to slots that are about to park. Each runs once.
 func TestIdleHammer(t *testing.T) {
 	rounds := 2000
 	if testing.Short() {

@@ -1,14 +1,14 @@
 // SPDX-FileCopyrightText: The weft authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package sched is the scheduler of package task: it says which task a slot runs next, and puts slots
-// without work to sleep. A task is a node of the dependency engine here, and ready; what a task is
-// besides, and how it is run, the runtime knows.
+// Package sched is the scheduler of package task: it says which task a slot runs next, and puts
+// slots without work to sleep. A task is a node of the dependency engine here, and ready; what a
+// task is besides, and how it is run, the runtime knows.
 //
-// Ready tasks are in four places. Each slot has a deque: the slot works at one end, and others steal
-// from the other. One queue is for tasks that a goroutine without a slot has made ready. Two are for
-// tasks with a priority, above zero and below. README.md has the protocols of the deque and of idle
-// slots.
+// Ready tasks are in four places. Each slot has a deque: the slot works at one end, and others
+// steal from the other. One queue is for tasks that a goroutine without a slot has made ready. Two
+// are for tasks with a priority, above zero and below. README.md has the protocols of the deque and
+// of idle slots.
 package sched
 
 import (
@@ -20,12 +20,13 @@ import (
 	"weft/internal/xatomic"
 )
 
-// Rounds is how often a slot looks at everything before it parks (bench task/blocks; to park and to be
-// woken cost about as much).
+// Rounds is how often a slot looks at everything before it parks (bench task/blocks; to park and to
+// be woken cost about as much).
 const Rounds = 40
 
-// Init makes q the scheduler of the given slots, whose identities are their places. A slot looks
-// at everything so many rounds before it parks. The seed decides the order in which slots look at others.
+// Init makes q the scheduler of the given slots, whose identities are their places. A slot looks at
+// everything so many rounds before it parks. The seed decides the order in which slots look at
+// others.
 func (q *Scheduler) Init(host Host, slots []*Slot, rounds int, seed uint64) {
 	q.host, q.rounds, q.slots = host, rounds, slots
 	q.holders.init(len(slots))
@@ -116,9 +117,9 @@ func (q *Scheduler) View(slot int) View {
 	return View{s.deque.top.Load(), s.deque.bottom.Load(), s.g.Load()}
 }
 
-// NotAtRest says what keeps q from being at rest; "" if each slot is parked, none is counted as hunting
-// and nothing is queued. It is for tests. While the list is locked no slot leaves it; and what belongs
-// to the holder of a slot on the list was written before the slot came there.
+// NotAtRest says what keeps q from being at rest; "" if each slot is parked, none is counted as
+// hunting and nothing is queued. It is for tests. While the list is locked no slot leaves it; and
+// what belongs to the holder of a slot on the list was written before the slot came there.
 func (q *Scheduler) NotAtRest() string {
 	i := &q.idle
 	i.mu.Lock()
@@ -139,8 +140,8 @@ func (q *Scheduler) NotAtRest() string {
 	return ""
 }
 
-// A Scheduler distributes ready tasks among slots. Unless a method says otherwise, any goroutine may
-// call it.
+// A Scheduler distributes ready tasks among slots. Unless a method says otherwise, any goroutine
+// may call it.
 type Scheduler struct {
 	// Constant after Init.
 	host   Host
@@ -154,22 +155,24 @@ type Scheduler struct {
 	low     prioQueue // below zero: when there is nothing else
 }
 
-// A Host is the runtime whose tasks are scheduled. The holder of a slot calls it, and holds no lock.
+// A Host is the runtime whose tasks are scheduled. The holder of a slot calls it, and holds no
+// lock.
 type Host interface {
 	// Poll looks for what completes tasks. It reports whether there is anything to poll, so that
 	// it is worth a longer look before the slot parks.
 	Poll(s *Slot) bool
 
-	// Stole tells that s has stolen taken tasks from another slot, and is about to run the oldest of
-	// them.
+	// Stole tells that s has stolen taken tasks from another slot, and is about to run the oldest
+	// of them.
 	Stole(s, from *Slot, oldest *chain.Node, taken int)
 
-	// Parks tells that s is about to sleep, if all: as the last of all slots; and Unparks that it is
-	// awake.
+	// Parks tells that s is about to sleep, if all: as the last of all slots; and Unparks that it
+	// is awake.
 	Parks(s *Slot, all bool)
 	Unparks(s *Slot)
 
-	// Wakes tells that a slot has left the list of those that are parked. Any goroutine may call it.
+	// Wakes tells that a slot has left the list of those that are parked. Any goroutine may call
+	// it.
 	Wakes()
 }
 
@@ -194,8 +197,8 @@ type Slot struct {
 	sema  sleeper // of the holder when it is parked
 }
 
-// A View is what anybody may see of a slot. It changes when the slot takes or queues a task of its own, and
-// when another goroutine takes it.
+// A View is what anybody may see of a slot. It changes when the slot takes or queues a task of its
+// own, and when another goroutine takes it.
 type View struct {
 	top, bottom int64
 	holder      uintptr

@@ -15,16 +15,20 @@ import (
 	"weft/internal/xatomic"
 )
 
-// sleeper is where the holder of a slot waits to be woken. It holds one token at most: whoever wakes has taken the slot off the list
-// of the parked before.
+// sleeper is where the holder of a slot waits to be woken. It holds one token at most: whoever
+// wakes has taken the slot off the list of the parked before.
 //
-// It is an eventfd in the poller of Go's runtime and not a channel. A goroutine that a channel wakes becomes the next one of the waker's
-// processor, from where an idle processor may take it only after a pause that is meant to be 3 µs and is some
-// 60 on Linux, where timers have that slack. An idle processor waits in the poller, and is up at once (bench task/wake: 10 µs instead of 76).
-// The price is a system call for the waker, which a channel makes as well to wake the idle processor.
+// It is an eventfd in the poller of Go's runtime and not a channel. A goroutine that a channel
+// wakes becomes the next one of the waker's processor, from where an idle processor may take it
+// only after a pause that is meant to be 3 µs and is some 60 on Linux, where timers have that
+// slack. An idle processor waits in the poller, and is up at once (bench task/wake: 10 µs instead
+// of 76). The price is a system call for the waker, which a channel makes as well to wake the idle
+// processor.
 type sleeper struct {
-	f  *os.File
-	ch xatomic.Chan[struct{}] // instead of f, if no descriptor is left, or with one processor: none is idle then while another goroutine wakes
+	f *os.File
+	// instead of f, if no descriptor is left, or with one processor: none is idle then while
+	// another goroutine wakes
+	ch xatomic.Chan[struct{}]
 }
 
 func newSleeper() sleeper {

@@ -14,8 +14,8 @@ import (
 // while it has work of its own (as Go's scheduler does with its global queue).
 const injectLook = 61
 
-// turnMax is how many times a slot goes on to a successor before it runs what has waited longest (guess). A
-// chain can be endless: a recorded loop goes on by itself.
+// turnMax is how many times a slot goes on to a successor before it runs what has waited longest
+// (guess). A chain can be endless: a recorded loop goes on by itself.
 const turnMax = 64
 
 // Take makes the caller the holder of s.
@@ -27,8 +27,8 @@ func (s *Slot) Leave() { s.g.Store(0) }
 // Mine reports whether the caller holds s. Any goroutine may ask.
 func (s *Slot) Mine() bool { return s.g.Load() == Goid() }
 
-// Pick takes a task that s has of its own, or one that must not wait for these; nil if there is none. queued: it
-// has waited in a queue that belongs to no slot.
+// Pick takes a task that s has of its own, or one that must not wait for these; nil if there is
+// none. queued: it has waited in a queue that belongs to no slot.
 func (s *Slot) Pick() (n *chain.Node, queued bool) {
 	q := s.q
 	if q.high.n.Load() > 0 {
@@ -69,7 +69,8 @@ func (s *Slot) Urgent() bool { return s.q.high.n.Load() > 0 }
 // PopUrgent takes the first of those if it is fit, else nil.
 func (s *Slot) PopUrgent(fit func(*chain.Node) bool) *chain.Node { return s.q.high.popIf(fit) }
 
-// Turns is called before a successor becomes Next. Once in a while it is what has waited longest instead.
+// Turns is called before a successor becomes Next. Once in a while it is what has waited longest
+// instead.
 func (s *Slot) Turns() {
 	if s.turn++; s.turn >= turnMax {
 		s.turn = 0

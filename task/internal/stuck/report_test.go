@@ -205,7 +205,8 @@ func TestWriteStack(t *testing.T) {
 		for i, n := range names {
 			l = append(l, n+"(0x1)", fmt.Sprintf("\t/src/f.go:%d +0x2f", i))
 		}
-		return append(l, "weft/task.(*Task).callHere(0x2)", "\t/src/task.go:1 +0x1") // what calls the body
+		// what calls the body
+		return append(l, "weft/task.(*Task).callHere(0x2)", "\t/src/task.go:1 +0x1")
 	}
 	text := func(lines []string) string {
 		var b strings.Builder

@@ -29,9 +29,9 @@ func CodeAt(pc uintptr) Code {
 func (c Code) Bounds() (lo, hi uintptr) { return c.lo, c.hi }
 func (c Code) name() string             { return runtime.FuncForPC(c.lo).Name() }
 
-// allBlocked reports whether no body of this process runs on a processor or wants one: each goroutine
-// that runs a body is parked by Go's scheduler, or in a system call. It compares program counters with
-// the code of what calls bodies, so the name of that does not matter.
+// allBlocked reports whether no body of this process runs on a processor or wants one: each
+// goroutine that runs a body is parked by Go's scheduler, or in a system call. It compares program
+// counters with the code of what calls bodies, so the name of that does not matter.
 func (c Code) allBlocked() bool {
 	records := make([]runtime.StackRecord, runtime.NumGoroutine()+16)
 	n, ok := runtime.GoroutineProfile(records)
@@ -57,14 +57,16 @@ func blockedAt(pc uintptr) bool {
 		strings.HasPrefix(f.Function, "internal/runtime/syscall")
 }
 
-// maxBlockedFrames is how many functions a report has of each stack, from where the body blocks; the body
-// itself comes after them.
+// maxBlockedFrames is how many functions a report has of each stack, from where the body blocks;
+// the body itself comes after them.
 const maxBlockedFrames = 4
 
-// bodies are the stacks of goroutines that run bodies, in the words of Go's runtime. They are for people only.
+// bodies are the stacks of goroutines that run bodies, in the words of Go's runtime. They are for
+// people only.
 type bodies [][]string
 
-// bodyStacks returns the lines of each goroutine that runs a body. calls begins the line of what calls bodies.
+// bodyStacks returns the lines of each goroutine that runs a body. calls begins the line of what
+// calls bodies.
 func bodyStacks(calls string) (list bodies) {
 	for _, g := range waits.Texts(64 << 20) {
 		if strings.Contains(g, calls) {
@@ -74,8 +76,9 @@ func bodyStacks(calls string) (list bodies) {
 	return list
 }
 
-// take takes out the stack of a body and returns it, from the body inwards: the one with a call that begins as
-// given, or, where the compiler does not keep the address, one that runs the same function.
+// take takes out the stack of a body and returns it, from the body inwards: the one with a call
+// that begins as given, or, where the compiler does not keep the address, one that runs the same
+// function.
 func (l bodies) take(call, fn, calls string) []string {
 	for _, want := range [...]struct {
 		begin string

@@ -1,9 +1,9 @@
 // SPDX-FileCopyrightText: The weft authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package stuck notices that a runtime of tasks does not go on: that the bodies on all slots block while
-// tasks are ready (a standstill), and that all tasks wait while no goroutine is left that could wake one
-// (a deadlock). README.md has the arguments.
+// Package stuck notices that a runtime of tasks does not go on: that the bodies on all slots block
+// while tasks are ready (a standstill), and that all tasks wait while no goroutine is left that
+// could wake one (a deadlock). README.md has the arguments.
 package stuck
 
 import (
@@ -20,23 +20,24 @@ import (
 	"weft/task/internal/sched"
 )
 
-// A Host is the runtime that is watched. All its methods may be called at any time, by the goroutine of a
-// timer.
+// A Host is the runtime that is watched. All its methods may be called at any time, by the
+// goroutine of a timer.
 type Host interface {
-	// Task returns the task whose body is on a slot; nil if there is none. Describe says what it is: while
-	// it is on the slot that is true, and else it may be of two tasks. Seen tells that it has been described.
+	// Task returns the task whose body is on a slot; nil if there is none. Describe says what it
+	// is: while it is on the slot that is true, and else it may be of two tasks. Seen tells that it
+	// has been described.
 	Task(slot int) any
 	Describe(task any) Body
 	Seen(slot int, task any)
 
-	// Idle reports whether no run is under way, and Waiting whether some run has tasks that wait. Fail
-	// ends these runs.
+	// Idle reports whether no run is under way, and Waiting whether some run has tasks that wait.
+	// Fail ends these runs.
 	Idle() bool
 	Waiting() bool
 	Fail(error)
 
-	// Waits says what tasks wait for. InVain reports whether some wait for a lock that, as far as can
-	// be seen, no task will let go of.
+	// Waits says what tasks wait for. InVain reports whether some wait for a lock that, as far as
+	// can be seen, no task will let go of.
 	Waits() []string
 	InVain() bool
 
@@ -53,15 +54,16 @@ type Body struct {
 
 // A Config says what is watched.
 type Config struct {
-	Slots    int
-	Watchdog time.Duration // the limit of a standstill, which is reported each time; zero: standLimit, and once
+	Slots int
+	// the limit of a standstill, which is reported each time; zero: standLimit, and once
+	Watchdog time.Duration
 	Deadlock time.Duration // how long a deadlock lasts before the runs end; zero: deadLimit
 	Patient  bool          // the runs never end for a deadlock
 	Calls    Code          // of the function that calls bodies
 }
 
-// A Watch notices a standstill and a deadlock. A timer looks; there is no goroutine, and while all slots
-// are parked the timer runs for deadlocks only.
+// A Watch notices a standstill and a deadlock. A timer looks; there is no goroutine, and while all
+// slots are parked the timer runs for deadlocks only.
 type Watch struct {
 	// Constant after Open.
 	host   Host
@@ -91,8 +93,8 @@ type view struct {
 	task any
 }
 
-// deadlock notices that nothing in the process will ever act again while a runtime has runs. The timer of
-// Watch looks.
+// deadlock notices that nothing in the process will ever act again while a runtime has runs. The
+// timer of Watch looks.
 type deadlock struct {
 	// Constant after construction.
 	w                   *Watch
@@ -108,8 +110,8 @@ type deadlock struct {
 	doubted bool // a doubt was said, once. +checklocks:deadlocks
 }
 
-// view looks at the slots and queues, and reports whether each slot runs the body that it ran at the
-// last look, and no task was queued or taken.
+// view looks at the slots and queues, and reports whether each slot runs the body that it ran at
+// the last look, and no task was queued or taken.
 //
 // +checklocks:w.mu
 func (w *Watch) view() (same bool) {
@@ -117,7 +119,8 @@ func (w *Watch) view() (same bool) {
 	same = len(w.last) == w.cfg.Slots
 	for i := range w.cfg.Slots {
 		v := w.slot(i)
-		same = same && v == w.last[i] && v.task != nil // so the slot is neither parked nor looks for work
+		// so the slot is neither parked nor looks for work
+		same = same && v == w.last[i] && v.task != nil
 		w.now = append(w.now, v)
 	}
 	queued := w.sched.Lengths()
@@ -128,15 +131,16 @@ func (w *Watch) view() (same bool) {
 
 func (w *Watch) slot(i int) view { return view{w.sched.View(i), w.host.Task(i)} }
 
-// ErrDeadlock is why a run ends whose tasks all wait while no goroutine of the program is left that could
-// wake one.
+// ErrDeadlock is why a run ends whose tasks all wait while no goroutine of the program is left that
+// could wake one.
 var ErrDeadlock = errors.New("task: deadlock: the tasks wait, and no goroutine is left that could wake one")
 
 // deadlocks is held by the one that looks, of all runtimes: two would disturb each other.
 var deadlocks sync.Mutex
 
 const (
-	deadLimit = 10 * time.Second // what has lasted so long ends the runs (guess: few functions of timers come later)
+	// what has lasted so long ends the runs (guess: few functions of timers come later)
+	deadLimit = 10 * time.Second
 	deadWarn  = 10               // and a part of it is said before
 	deadDoubt = 3                // and three of these parts, of what is not certain
 	deadPause = 16 * time.Second // the longest between two looks at a runtime that waits for others
@@ -148,7 +152,8 @@ func (d *deadlock) open(w *Watch, limit time.Duration) {
 	d.stop = make(chan struct{})
 }
 
-// look is called while all slots are parked. It returns when to look again; 0: when a slot is woken.
+// look is called while all slots are parked. It returns when to look again; 0: when a slot is
+// woken.
 func (d *deadlock) look() (again time.Duration) {
 	if d.w.cfg.Patient || d.w.host.Idle() {
 		return 0
@@ -170,7 +175,8 @@ func (d *deadlock) look() (again time.Duration) {
 	return d.pause
 }
 
-// watch says that nothing will ever act again, and ends the runs, if that is so. It is a service meanwhile.
+// watch says that nothing will ever act again, and ends the runs, if that is so. It is a service
+// meanwhile.
 //
 // +checklocks:deadlocks
 func (d *deadlock) watch() {

@@ -16,10 +16,12 @@ import (
 
 const (
 	standPeriod = 500 * time.Millisecond
-	standLimit  = 3 * time.Second      // without a watchdog (guess: nobody waits that long on purpose)
-	standProofs = 2                    // looks in a row that must find all bodies blocked
-	standShare  = 10                   // a process that uses a tenth of a processor computes (guess)
-	standNoise  = 2 * time.Millisecond // what looks and the collector use themselves (guess)
+	// without a watchdog (guess: nobody waits that long on purpose)
+	standLimit  = 3 * time.Second
+	standProofs = 2 // looks in a row that must find all bodies blocked
+	// a process that uses a tenth of a processor computes (guess)
+	standShare = 10
+	standNoise = 2 * time.Millisecond // what looks and the collector use themselves (guess)
 )
 
 // Open starts to watch h, whose tasks q schedules.
@@ -105,7 +107,8 @@ func (w *Watch) look() {
 // +checklocks:w.mu
 func (w *Watch) moved(now time.Time) { w.since, w.proofs, w.said = now, 0, false }
 
-// sample compares what it sees with what the last look has seen, and returns a report if one is due.
+// sample compares what it sees with what the last look has seen, and returns a report if one is
+// due.
 //
 // +checklocks:w.mu
 func (w *Watch) sample(now time.Time) string {
@@ -114,7 +117,8 @@ func (w *Watch) sample(now time.Time) string {
 	w.used = used
 	ready := w.sched.Work()
 	still := w.view() && !w.since.IsZero()
-	if !still || !ready && w.cfg.Watchdog == 0 || known && spent > max(w.period/standShare, standNoise) { // bodies compute
+	if !still || !ready && w.cfg.Watchdog == 0 || known && spent > max(w.period/standShare, standNoise) {
+		// bodies compute
 		w.moved(now)
 		return ""
 	}

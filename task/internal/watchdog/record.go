@@ -13,9 +13,10 @@ import (
 	"weft/task/internal/say"
 )
 
-// A Record is what the watchdog knows of a task. It is apart from the task, whose memory serves others later, and belongs
-// to the garbage collector: so whoever walks the list of a shard may look at a record for as long as it likes, and finds at
-// worst a task that is over. README.md, "The watchdog", has the rules.
+// A Record is what the watchdog knows of a task. It is apart from the task, whose memory serves
+// others later, and belongs to the garbage collector: so whoever walks the list of a shard may look
+// at a record for as long as it likes, and finds at worst a task that is over. README.md, "The
+// watchdog", has the rules.
 type Record struct {
 	// Constant once entered.
 	id     uint64
@@ -57,12 +58,13 @@ type status struct {
 type watchState uint8
 
 const (
-	stateSpawned  watchState = iota // waits for its accesses, for the events of its OnReady, or for a slot
-	stateResting                    // of a recorded loop: waits for its next turn
-	stateRunning                    // the body has a slot
-	stateWaiting                    // the body waits in a call of this package
-	stateReturned                   // the body is over; its events may not be
-	stateGiven                      // its accesses are given up; its descendants are alive
+	// waits for its accesses, for the events of its OnReady, or for a slot
+	stateSpawned  watchState = iota
+	stateResting             // of a recorded loop: waits for its next turn
+	stateRunning             // the body has a slot
+	stateWaiting             // the body waits in a call of this package
+	stateReturned            // the body is over; its events may not be
+	stateGiven               // its accesses are given up; its descendants are alive
 	stateOver
 )
 
@@ -125,13 +127,14 @@ func (r *Record) setLocked(s watchState) {
 	r.waits = Wait{}
 }
 
-// Begins notes that the body starts, Returns that it is over, and Gives that the accesses are given up, while
-// descendants of the task may be alive. Gives comes before the engine hears of it.
+// Begins notes that the body starts, Returns that it is over, and Gives that the accesses are given
+// up, while descendants of the task may be alive. Gives comes before the engine hears of it.
 func (r *Record) Begins()  { r.set(stateRunning) }
 func (r *Record) Returns() { r.set(stateReturned) }
 func (r *Record) Gives()   { r.set(stateGiven) }
 
-// Over notes that r's task is over, with its descendants, or, in a recorded loop, over for this turn.
+// Over notes that r's task is over, with its descendants, or, in a recorded loop, over for this
+// turn.
 func (r *Record) Over() {
 	if r.loop {
 		r.mu.Lock()

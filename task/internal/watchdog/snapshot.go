@@ -12,8 +12,8 @@ import (
 	"weft/internal/order"
 )
 
-// snapshot is what the watchdog saw at one moment. Each task is seen as it was at some time while the snapshot was made, not all at the
-// same; what must hold at one time, a cycle, is verified.
+// snapshot is what the watchdog saw at one moment. Each task is seen as it was at some time while
+// the snapshot was made, not all at the same; what must hold at one time, a cycle, is verified.
 type snapshot struct {
 	at    time.Time
 	limit time.Duration
@@ -117,7 +117,8 @@ func (p *snapshot) findBehind(i int) {
 	x := &p.seen[i]
 	switch x.state {
 	case stateSpawned:
-		// Where OnReady has bound events the accesses are there, and the tasks of a loop are ordered by its graph.
+		// Where OnReady has bound events the accesses are there, and the tasks of a loop are
+		// ordered by its graph.
 		if len(x.events) == 0 && !x.rec.loop {
 			p.behindUses(i)
 		}
@@ -160,8 +161,8 @@ func (p *snapshot) plant(i int) {
 	}
 }
 
-// behindUses notes which tasks i waits for by its accesses: those whose use of the memory is not over,
-// and one that has it alone.
+// behindUses notes which tasks i waits for by its accesses: those whose use of the memory is not
+// over, and one that has it alone.
 func (p *snapshot) behindUses(i int) {
 	x := &p.seen[i]
 	declared := map[*order.Use]chain.Access{} // a strong one, if there is one
@@ -213,7 +214,8 @@ func (p *snapshot) given(u *order.Use, lo, hi uintptr) bool {
 	return lo >= hi
 }
 
-// findStuck finds the tasks that have waited for too long for something that no task gives, and the cycles.
+// findStuck finds the tasks that have waited for too long for something that no task gives, and the
+// cycles.
 func (p *snapshot) findStuck() {
 	p.findCycles()
 	for i := range p.seen {
@@ -228,7 +230,8 @@ func (p *snapshot) findStuck() {
 	}
 }
 
-// waitsOutside reports whether x waits for something that is no task, and does not end by itself, and since when.
+// waitsOutside reports whether x waits for something that is no task, and does not end by itself,
+// and since when.
 func (x *seen) waitsOutside(now time.Time) (since time.Time, ok bool) {
 	switch x.state {
 	case stateWaiting:
@@ -246,9 +249,10 @@ func (x *seen) waitsOutside(now time.Time) (since time.Time, ok bool) {
 	return since, ok
 }
 
-// findCycles finds tasks that wait for each other. Every one of the relations is needed by the task that waits, so a task on a
-// cycle never goes on. The relations are read one after the other; that they held at one time is verified by versions: if no record on
-// the cycle has changed since it was read, each held from the last reading to the first verification.
+// findCycles finds tasks that wait for each other. Every one of the relations is needed by the task
+// that waits, so a task on a cycle never goes on. The relations are read one after the other; that
+// they held at one time is verified by versions: if no record on the cycle has changed since it was
+// read, each held from the last reading to the first verification.
 func (p *snapshot) findCycles() {
 	const (
 		fresh = iota

@@ -37,8 +37,8 @@ type watchedRow struct {
 	op, on string // what it waits for
 }
 
-// shows makes a list of such tasks and takes a snapshot. The clock is too coarse for them, and their
-// numbers, which are those of slots too, fall: their order is that of their parents' lists.
+// shows makes a list of such tasks and takes a snapshot. The clock is too coarse for them, and
+// their numbers, which are those of slots too, fall: their order is that of their parents' lists.
 func shows(rows []watchedRow) (p *snapshot, records map[string]*Record) {
 	w := New(Config{Sees: func() {}})
 	records = map[string]*Record{}

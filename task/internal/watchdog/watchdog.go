@@ -37,19 +37,21 @@ type Watchdog struct {
 // New makes a watchdog, which does not look yet.
 func New(cfg Config) *Watchdog { return &Watchdog{cfg: cfg, shards: make([]watchShard, cfg.Slots+1)} }
 
-// report is what is said once: that a task has waited for one thing for too long, or that a task is in a cycle.
+// report is what is said once: that a task has waited for one thing for too long, or that a task is
+// in a cycle.
 type report struct {
 	task  *Record
 	since time.Time
 	cycle bool
 }
 
-// Looks is how many looks there are within the limit: a task that is stuck is reported at most so much later.
+// Looks is how many looks there are within the limit: a task that is stuck is reported at most so
+// much later.
 const Looks = 4
 
-// Enter makes a record of a task, of which parent is the parent's; nil for the main task of a run. The caller is the body of
-// the parent, on the slot with number at, or has no slot if that is negative. loop: the task is one of the recorded loop
-// that parent is of.
+// Enter makes a record of a task, of which parent is the parent's; nil for the main task of a run.
+// The caller is the body of the parent, on the slot with number at, or has no slot if that is
+// negative. loop: the task is one of the recorded loop that parent is of.
 func (w *Watchdog) Enter(at int, parent *Record, label string, pc uintptr, accs []chain.Access, loop bool) *Record {
 	now := time.Now()
 	r := &Record{label: label, pc: pc, born: now, status: status{since: now}, accs: slices.Clone(accs)}
@@ -113,8 +115,8 @@ func (w *Watchdog) loop() {
 	}
 }
 
-// look reports what is stuck and has not been reported. What was reported and goes on is forgotten, so a task that is stuck in
-// something else later is reported again.
+// look reports what is stuck and has not been reported. What was reported and goes on is forgotten,
+// so a task that is stuck in something else later is reported again.
 func (w *Watchdog) look() {
 	snap := w.snapshot()
 	fresh := false

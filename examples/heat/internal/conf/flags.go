@@ -138,8 +138,8 @@ func (v value) Set(s string) error { return v.set(s) }
 func (v value) String() string     { return "" }
 func (v value) IsBoolFlag() bool   { return v.isBool }
 
-// Parse reads the command line of a run. started is the number of ranks that the process was started as one of, 0 if it is on
-// its own. It returns ErrHelp or a *UsageError.
+// Parse reads the command line of a run. started is the number of ranks that the process was
+// started as one of, 0 if it is on its own. It returns ErrHelp or a *UsageError.
 func Parse(args []string, started int) (*Run, error) {
 	fs := newFlagSet("heat")
 	f := &raw{given: fs.given}

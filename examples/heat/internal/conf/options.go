@@ -27,8 +27,8 @@ var Syncs = []string{"process", SyncEpoch}
 // Variants lists the legal values of -variant, the default first.
 var Variants = []string{ITAMPI, TAMPIRMA, MPI}
 
-// Defaults of the run without options: a few seconds on two cores, in which the heat visibly spreads. The number
-// of steps is what that takes: warmth travels some sqrt(2*steps) cells.
+// Defaults of the run without options: a few seconds on two cores, in which the heat visibly
+// spreads. The number of steps is what that takes: warmth travels some sqrt(2*steps) cells.
 const (
 	defaultSize      = 512
 	defaultTimesteps = 12000
@@ -37,8 +37,8 @@ const (
 	defaultGIF       = "heat.gif"
 	defaultDelta     = 5e-5
 	maxDefaultWins   = 4
-	// snapshotsWanted bounds the default number of snapshots after the initial one: between half of it and
-	// all of it, if there are that many steps.
+	// snapshotsWanted bounds the default number of snapshots after the initial one: between half of
+	// it and all of it, if there are that many steps.
 	snapshotsWanted = 24
 )
 
@@ -107,7 +107,8 @@ func usage(format string, args ...any) error {
 	return &UsageError{fmt.Errorf(format, args...)}
 }
 
-// raw is the command line as given; zero means not given where zero is not legal, given tells otherwise.
+// raw is the command line as given; zero means not given where zero is not legal, given tells
+// otherwise.
 type raw struct {
 	size, rows, cols    int
 	timesteps           int

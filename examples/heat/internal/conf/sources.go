@@ -32,8 +32,8 @@ const maxSources = 1 << 20
 // sourcesSyntax says what a file must look like; it ends every message about a bad one.
 const sourcesSyntax = "line 1 is the number of sources, 1 or more; then one line per source: row col range temperature"
 
-// LoadSources reads the sources from file. The empty name means DefaultSourcesFile if that exists and
-// DefaultSources if not.
+// LoadSources reads the sources from file. The empty name means DefaultSourcesFile if that exists
+// and DefaultSources if not.
 func LoadSources(file string) ([]grid.Source, error) {
 	name := file
 	if name == "" {
@@ -50,7 +50,8 @@ func LoadSources(file string) ([]grid.Source, error) {
 	return ParseSources(name, f)
 }
 
-// ParseSources reads sources; name is what errors call the input. Empty lines and what follows a # are skipped.
+// ParseSources reads sources; name is what errors call the input. Empty lines and what follows a #
+// are skipped.
 func ParseSources(name string, r io.Reader) ([]grid.Source, error) {
 	var (
 		sources []grid.Source

@@ -5,8 +5,9 @@ package grid
 
 import "weft/examples/heat/internal/kernel"
 
-// Grid is the part of the matrix that one rank computes, with one row or column more on each side: the border of
-// the matrix, or, above and below, the ghost rows that hold copies of the neighbours' edge rows.
+// Grid is the part of the matrix that one rank computes, with one row or column more on each side:
+// the border of the matrix, or, above and below, the ghost rows that hold copies of the neighbours'
+// edge rows.
 //
 // Row 0 and row Rows+1 are the outer rows, column 0 and column Cols+1 the outer columns.
 type Grid struct {
@@ -23,10 +24,10 @@ func New(l Layout, rank int) *Grid {
 	return g
 }
 
-// stride pads a row of n elements. Rows start at cache lines relative to each other, so that blocks side by side
-// share lines only at their common edge, and the same column of neighbouring rows is never near a
-// multiple of 4 KiB apart, which would put all of them into the same few cache sets and make the processor take
-// a load from one for a load of what it has just stored to the other.
+// stride pads a row of n elements. Rows start at cache lines relative to each other, so that blocks
+// side by side share lines only at their common edge, and the same column of neighbouring rows is
+// never near a multiple of 4 KiB apart, which would put all of them into the same few cache sets
+// and make the processor take a load from one for a load of what it has just stored to the other.
 func stride(n int) int {
 	const line, page, gap = 8, 512, 24 // elements of 8 bytes; gap: measured with the kernels
 	n = (n + line - 1) / line * line

@@ -12,8 +12,8 @@ type Source struct {
 	Temperature float64 // added at distance 0, falling linearly to nothing at Range
 }
 
-// Init sets the start of the run: cold inside, the border warmed by the sources. Corners are part of the upper
-// and lower border.
+// Init sets the start of the run: cold inside, the border warmed by the sources. Corners are part
+// of the upper and lower border.
 func (g *Grid) Init(sources []Source) {
 	clear(g.Cells)
 	rows := g.RankRows()

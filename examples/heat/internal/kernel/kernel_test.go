@@ -42,8 +42,8 @@ func requireSameBits(t *testing.T, want, got []float64, stride int) {
 	}
 }
 
-// Every shape up to 20x40 plus large ones, at an offset in a larger matrix: the same bits inside, nothing
-// written outside.
+// Every shape up to 20x40 plus large ones, at an offset in a larger matrix: the same bits inside,
+// nothing written outside.
 func TestKernelsAgree(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 2))
 	shapes := [][2]int{{64, 64}, {256, 256}, {100, 333}, {1, 1000}, {1000, 1}, {17, 129}, {129, 17}}
@@ -104,8 +104,8 @@ func TestOutOfBoundsPanics(t *testing.T) {
 	}
 }
 
-// BenchmarkKernel reports million cell updates per second: 64x256 stays in the first-level or second-level
-// cache, 256x256 is the block of the benchmark, 2048x2048 is out of cache.
+// BenchmarkKernel reports million cell updates per second: 64x256 stays in the first-level or
+// second-level cache, 256x256 is the block of the benchmark, 2048x2048 is out of cache.
 func BenchmarkKernel(b *testing.B) {
 	for _, s := range [][2]int{{64, 64}, {64, 256}, {256, 256}, {2048, 2048}} {
 		for _, name := range Names() {

@@ -3,8 +3,9 @@
 
 package kernel
 
-// Row sweeps row after row like Naive, but carries the western value in a variable, which is what an optimising
-// compiler makes of Naive: one addition and one multiplication per cell on the chain, no memory.
+// Row sweeps row after row like Naive, but carries the western value in a variable, which is what
+// an optimising compiler makes of Naive: one addition and one multiplication per cell on the chain,
+// no memory.
 func Row(m []float64, stride int, r Rect) {
 	if r.Cols <= 0 {
 		return

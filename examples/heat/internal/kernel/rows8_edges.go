@@ -4,19 +4,21 @@
 package kernel
 
 const (
-	// inFlight is the number of rows that Rows8 works on at once. Measured: from four rows (latency of the
-	// additions not hidden) to seven the speed grows; with eight it stands at the bound, which is two
-	// additions per cycle; more rows do not fit into the registers.
+	// inFlight is the number of rows that Rows8 works on at once. Measured: from four rows (latency
+	// of the additions not hidden) to seven the speed grows; with eight it stands at the bound,
+	// which is two additions per cycle; more rows do not fit into the registers.
 	inFlight = 8
-	// lag is the number of columns that a row stays behind the row above. One would do for correctness; with
-	// two, the northern value was computed two steps ago, and the way through it is off the critical path.
+	// lag is the number of columns that a row stays behind the row above. One would do for
+	// correctness; with two, the northern value was computed two steps ago, and the way through it
+	// is off the critical path.
 	lag = 2
 	// edge is the width of the triangles at both ends of a strip.
 	edge = lag * (inFlight - 1)
 )
 
-// The two ends of a strip of eight rows, where not all of them run. The cells are written out, step by step as
-// in lanes8: in loops as short as these, the mispredicted ends would cost more than the work.
+// The two ends of a strip of eight rows, where not all of them run. The cells are written out, step
+// by step as in lanes8: in loops as short as these, the mispredicted ends would cost more than the
+// work.
 
 // leftEdge8 updates the first 14-2i cells of row i; at is the index of the strip's first cell.
 func leftEdge8(m []float64, stride, at int) {
@@ -104,8 +106,8 @@ func leftEdge8(m []float64, stride, at int) {
 	update(&r0[13], north[13], r1[13], r0[14], w0)
 }
 
-// rightEdge8 updates the last 2i cells of row i; at is the index of the cell 14 columns from the strip's end in
-// its first row.
+// rightEdge8 updates the last 2i cells of row i; at is the index of the cell 14 columns from the
+// strip's end in its first row.
 func rightEdge8(m []float64, stride, at int) {
 	// Index: column, counted from at.
 	r0 := (*[edge + 1]float64)(m[at+0*stride:])
@@ -192,8 +194,8 @@ func rightEdge8(m []float64, stride, at int) {
 	update(&r7[13], r6[13], r8[13], r7[14], w7)
 }
 
-// update writes the new value of a cell and returns it: it is the next cell's western neighbour. The
-// conversions forbid fused multiply-add where an architecture has it.
+// update writes the new value of a cell and returns it: it is the next cell's western neighbour.
+// The conversions forbid fused multiply-add where an architecture has it.
 func update(cell *float64, n, s, e, w float64) float64 {
 	w = float64(0.25 * float64(float64(float64(n+s)+e)+w))
 	*cell = w

@@ -22,8 +22,8 @@ const (
 	lastDelay  = 250
 )
 
-// Movie collects the frames of an animation. Cells of a matrix that is larger than the picture are averaged over
-// the area of a pixel; cells of a small one are drawn as squares of pixels.
+// Movie collects the frames of an animation. Cells of a matrix that is larger than the picture are
+// averaged over the area of a pixel; cells of a small one are drawn as squares of pixels.
 type Movie struct {
 	rows, cols    int // of the matrix
 	height, width int // of the sums: at most one per cell
@@ -65,8 +65,8 @@ func (m *Movie) Add(frame, row, col int, cells []float64) {
 	}
 }
 
-// Encode writes the movie as an animated GIF that repeats forever. All frames have the same colour scale, from the
-// coldest to the warmest cell of the whole movie.
+// Encode writes the movie as an animated GIF that repeats forever. All frames have the same colour
+// scale, from the coldest to the warmest cell of the whole movie.
 func (m *Movie) Encode(w io.Writer) error {
 	palette := make(color.Palette, movieColours)
 	for i, c := range ramp(movieColours) {

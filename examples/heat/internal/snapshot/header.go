@@ -22,7 +22,8 @@ const (
 	magic     = "weftheat"
 	cellBytes = 8
 	headerLen = len(magic) + 4 + 4 + 8*8 // up to the checksum
-	// maxExtent bounds each number of the header, and maxBytes their products, so that nothing overflows.
+	// maxExtent bounds each number of the header, and maxBytes their products, so that nothing
+	// overflows.
 	maxExtent = 1 << 31
 	maxBytes  = 1 << 50
 )
@@ -32,9 +33,9 @@ var ErrHeader = errors.New("not the header of a heat window")
 
 // Header describes the snapshots of a window.
 //
-// Encoding: the magic "weftheat"; 4 bytes version; 4 bytes 1 in the order of the machine's cells; 8 bytes each: rows,
-// columns, ranks, rows of a block, columns of a block, snapshots, steps between snapshots, time steps; 4 bytes
-// CRC-32 (IEEE) of what comes before; zeros.
+// Encoding: the magic "weftheat"; 4 bytes version; 4 bytes 1 in the order of the machine's cells; 8
+// bytes each: rows, columns, ranks, rows of a block, columns of a block, snapshots, steps between
+// snapshots, time steps; 4 bytes CRC-32 (IEEE) of what comes before; zeros.
 type Header struct {
 	Layout    grid.Layout
 	Snapshots int // how many the run makes, the initial state included

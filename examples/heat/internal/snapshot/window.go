@@ -13,8 +13,8 @@ import (
 	"weft/nam"
 )
 
-// Create makes the window for the snapshots that head describes. With epoch each snapshot is forced to the disk when it is
-// complete. Collective over all ranks of its layout.
+// Create makes the window for the snapshots that head describes. With epoch each snapshot is forced
+// to the disk when it is complete. Collective over all ranks of its layout.
 func Create(s *nam.Store, c *comm.Comm, head *Header, name string, epoch bool) (*nam.Win, error) {
 	sync := nam.SyncProcess
 	if epoch {
@@ -29,12 +29,14 @@ func Create(s *nam.Store, c *comm.Comm, head *Header, name string, epoch bool) (
 type Reader struct {
 	Header   Header
 	Complete int // how many snapshots are complete; those are read
-	Unsynced int // and how many more the run has counted, which the stop of the machine may have left without their data
+	// and how many more the run has counted, which the stop of the machine may have left without
+	// their data
+	Unsynced int
 	win      *nam.Win
 }
 
-// Read attaches to a window by name and calls f with a Reader, which must not be used afterwards. The window may be
-// in use by the run that writes it: what is complete does not change any more.
+// Read attaches to a window by name and calls f with a Reader, which must not be used afterwards.
+// The window may be in use by the run that writes it: what is complete does not change any more.
 func Read(ctx context.Context, s *nam.Store, name string, f func(r *Reader) error) error {
 	return comm.Run(ctx, comm.Config{Ranks: 1}, func(c *comm.Comm) error {
 		win, err := s.Attach(c, name, nam.ReadOnly(true))
@@ -105,8 +107,8 @@ func (r *Reader) get(dst comm.Buffer, rank, at int) error {
 	return r.win.Fence(0)
 }
 
-// Rows calls f with pieces of rows until all of a snapshot has been seen; rows and columns count from 0. It needs
-// memory for a row of blocks.
+// Rows calls f with pieces of rows until all of a snapshot has been seen; rows and columns count
+// from 0. It needs memory for a row of blocks.
 func (r *Reader) Rows(n int, f func(row, col int, cells []float64)) error {
 	l := r.Header.Layout
 	buf := make([]float64, l.BlockCols()*l.BlockCells())

@@ -11,8 +11,9 @@ const (
 	tagDown
 )
 
-// blockingStep makes one step. The ranks come in order, each some columns of time behind the one above; nobody can
-// wait in a circle, since a rank's first send is what the rank above receives last before it computes.
+// blockingStep makes one step. The ranks come in order, each some columns of time behind the one
+// above; nobody can wait in a circle, since a rank's first send is what the rank above receives
+// last before it computes.
 func (s *Solver) blockingStep() error {
 	g, c := s.cfg.Grid, s.cfg.Comm
 	up, down := g.Rank-1, g.Rank+1

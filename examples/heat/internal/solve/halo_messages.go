@@ -10,9 +10,10 @@ import (
 	"weft/task"
 )
 
-// messageHalo is the halo of itampi: one message per column block and direction, whose tag is the column block. The
-// messages of one column block and direction keep their order, since the sentinels order the tasks that send them,
-// and those that receive them; and the sender is part of what is matched.
+// messageHalo is the halo of itampi: one message per column block and direction, whose tag is the
+// column block. The messages of one column block and direction keep their order, since the
+// sentinels order the tasks that send them, and those that receive them; and the sender is part of
+// what is matched.
 type messageHalo struct {
 	comm *comm.Comm
 	// One body per column block, made at the first use.

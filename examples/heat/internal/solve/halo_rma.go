@@ -14,18 +14,18 @@ import (
 	"weft/task"
 )
 
-// windowHalo is the halo of tampirma. Two neighbours share a communicator, and over it as many windows as asked for,
-// each of which holds a part of both sides' ghost rows: an equal number of column blocks. Windows of different parts
-// make progress independently.
+// windowHalo is the halo of tampirma. Two neighbours share a communicator, and over it as many
+// windows as asked for, each of which holds a part of both sides' ghost rows: an equal number of
+// column blocks. Windows of different parts make progress independently.
 //
-// A transfer is one task at each end. The sender's opens an epoch, puts its pieces and closes the epoch; the
-// receiver's opens and closes it. Both fences are started at once and bound to the task by Iwait, so the puts are
-// queued behind the first fence and nobody waits in the task. Per step and window there is one transfer in either
-// direction, so both ends make the same fences, four a step, and in the same order, since all
-// tasks of a window at one end have it as inout.
+// A transfer is one task at each end. The sender's opens an epoch, puts its pieces and closes the
+// epoch; the receiver's opens and closes it. Both fences are started at once and bound to the task
+// by Iwait, so the puts are queued behind the first fence and nobody waits in the task. Per step
+// and window there is one transfer in either direction, so both ends make the same fences, four a
+// step, and in the same order, since all tasks of a window at one end have it as inout.
 //
-// The epoch between a closing fence and the next opening one is empty: what a receiver has read as its ghost row nobody
-// writes until it opens the next epoch itself.
+// The epoch between a closing fence and the next opening one is empty: what a receiver has read as
+// its ghost row nobody writes until it opens the next epoch itself.
 type windowHalo struct {
 	up, down *edge // nil where there is no neighbour
 }
@@ -74,7 +74,8 @@ func newWindowHalo(c *comm.Comm, g *grid.Grid, wins int) (*windowHalo, error) {
 	return h, nil
 }
 
-// free is collective. Rank 0 begins, and each rank joins the one above before it meets the one below.
+// free is collective. Rank 0 begins, and each rank joins the one above before it meets the one
+// below.
 func (h *windowHalo) free() error {
 	var errs []error
 	for _, e := range []*edge{h.up, h.down} {

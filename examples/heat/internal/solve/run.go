@@ -32,7 +32,8 @@ func (s *Solver) runBlocking(p Plan) error {
 	})
 }
 
-// Run makes the steps of the plan. It returns when this rank has made them and its snapshots are complete.
+// Run makes the steps of the plan. It returns when this rank has made them and its snapshots are
+// complete.
 func (s *Solver) Run(p Plan) error {
 	if s.cfg.Variant == conf.MPI {
 		return s.runBlocking(p)

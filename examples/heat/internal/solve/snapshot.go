@@ -20,7 +20,8 @@ type Window interface {
 	Ifence(assert rma.Assert) *comm.Request
 }
 
-// Snapshot saves the matrix of one rank, time after time. The ranks make the same calls in the same order.
+// Snapshot saves the matrix of one rank, time after time. The ranks make the same calls in the same
+// order.
 type Snapshot struct {
 	win  Window
 	head snapshot.Header
@@ -57,17 +58,18 @@ func (s *Snapshot) Blocking(g *grid.Grid) error {
 //	put a block       in: the block     concurrent: the window
 //	close the epoch   in: all blocks    inout: the window
 //
-// The fences are bound to their tasks by Iwait, so nobody waits for them but the tasks that need the window or
-// are about to change a block. The last task holds the blocks because the source of a put must not change before
-// the fence: a window may copy later than Put returns. The first one needs no block: an epoch can be open
-// before there is something to put. So the fence is over when the step is, and each block is put as soon as it is
-// computed, while it is in the cache; with all blocks as input here too, as in the original, snapshots cost half
-// as much again.
+// The fences are bound to their tasks by Iwait, so nobody waits for them but the tasks that need
+// the window or are about to change a block. The last task holds the blocks because the source of a
+// put must not change before the fence: a window may copy later than Put returns. The first one
+// needs no block: an epoch can be open before there is something to put. So the fence is over when
+// the step is, and each block is put as soon as it is computed, while it is in the cache; with all
+// blocks as input here too, as in the original, snapshots cost half as much again.
 //
-// All of them go before the tasks of the waves, if those have an order. Otherwise, as the youngest, they would come
-// last: the epoch would be opened when all blocks are computed, and the puts would be one more pass over a matrix that does
-// not fit into the cache. Measured with 2048 x 2048 cells in blocks of 256 x 256: a put began 3 to 5 ms after its block was
-// computed, and took 70 to 110 µs instead of 45 to 60.
+// All of them go before the tasks of the waves, if those have an order. Otherwise, as the youngest,
+// they would come last: the epoch would be opened when all blocks are computed, and the puts would
+// be one more pass over a matrix that does not fit into the cache. Measured with 2048 x 2048 cells
+// in blocks of 256 x 256: a put began 3 to 5 ms after its block was computed, and took 70 to 110 µs
+// instead of 45 to 60.
 func (s *Snapshot) spawn(w *sweep) {
 	fence := func(t *task.Task) error { return tampi.Iwait(t, s.win.Ifence(0)) }
 	all := []deps.Access{deps.InOut(s)} // s stands for the window

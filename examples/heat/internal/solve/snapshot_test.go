@@ -40,7 +40,8 @@ func (w countingWindow) Ifence(a rma.Assert) *comm.Request {
 	return w.Win.Ifence(a)
 }
 
-// Every snapshot of every variant holds the bits of the sequential sweep after so many steps, where the header says.
+// Every snapshot of every variant holds the bits of the sequential sweep after so many steps, where
+// the header says.
 func TestSnapshotsEqualSequentialSweep(t *testing.T) {
 	for _, variant := range conf.Variants {
 		for _, ranks := range []int{1, 2, 3, 7} {

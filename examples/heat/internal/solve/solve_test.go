@@ -37,7 +37,8 @@ func sequential(l grid.Layout, steps int) *grid.Grid {
 	return g
 }
 
-// runRanks makes a run, all of which must be legal for the checker of recordings, and returns the inner cells of the whole matrix.
+// runRanks makes a run, all of which must be legal for the checker of recordings, and returns the
+// inner cells of the whole matrix.
 func runRanks(t *testing.T, variant string, l grid.Layout, workers, wins, steps int, plan func(c *comm.Comm) Plan) []float64 {
 	t.Helper()
 	rec := witness.New(t)

@@ -29,8 +29,8 @@ type Solver struct {
 	halo halo // of the task variants
 }
 
-// halo exchanges the edge rows with the neighbours. Its methods spawn tasks; each is called once per step, at the
-// point of the creation order that its name says.
+// halo exchanges the edge rows with the neighbours. Its methods spawn tasks; each is called once
+// per step, at the point of the creation order that its name says.
 type halo interface {
 	beforeFirstRow(s *sweep)
 	beforeLastRow(s *sweep)
@@ -73,8 +73,8 @@ type Plan struct {
 	Progress func()    // called once per step, by anybody; nil: not at all
 }
 
-// segments cuts the steps at the snapshots: f is called with the number of steps to make, and whether a snapshot
-// follows.
+// segments cuts the steps at the snapshots: f is called with the number of steps to make, and
+// whether a snapshot follows.
 func (p *Plan) segments(f func(steps int, save bool) error) error {
 	if p.Save == nil {
 		return f(p.Steps, false)

@@ -12,7 +12,8 @@ import (
 	"weft/task"
 )
 
-// sentinel stands for the cells of a block, or of a piece of a ghost row, in accesses. Its value means nothing.
+// sentinel stands for the cells of a block, or of a piece of a ghost row, in accesses. Its value
+// means nothing.
 type sentinel byte
 
 // soonest is the priority of what goes before the tasks of all waves.
@@ -26,14 +27,17 @@ type sweep struct {
 	halo     halo
 	progress func()
 
-	// reps has a sentinel for each block and, in row 0 and row BlockRows+1, for each piece of a ghost row.
+	// reps has a sentinel for each block and, in row 0 and row BlockRows+1, for each piece of a
+	// ghost row.
 	reps [][]sentinel
-	// block[r][c] computes a block. They are made once, since a step's tasks differ in nothing but their order.
+	// block[r][c] computes a block. They are made once, since a step's tasks differ in nothing but
+	// their order.
 	block [][]func(*task.Task) error
 	accs  []deps.Access // scratch of the creator
 
-	ordered  bool // whether tasks have priorities: see order.go
-	priority int  // of the tasks of this wave; the same on all ranks at the same point of the creation order
+	ordered bool // whether tasks have priorities: see order.go
+	// of the tasks of this wave; the same on all ranks at the same point of the creation order
+	priority int
 }
 
 // blockBody is the task of block (r, c), counted from 0.
@@ -53,7 +57,8 @@ func (w *sweep) blockBody(r, c int) func(*task.Task) error {
 	}
 }
 
-// row spawns the tasks of one step for a row of blocks, counted from 0, with what the halo needs around them.
+// row spawns the tasks of one step for a row of blocks, counted from 0, with what the halo needs
+// around them.
 func (w *sweep) row(r int) {
 	last := w.grid.BlockRows() - 1
 	if r == 0 {

@@ -18,8 +18,9 @@ import (
 // limit bounds a job.
 const limit = 100 * time.Second
 
-// Run runs a program as n ranks, and returns what they have written, and how the job has ended. library is what mpi.Version says. The test is
-// skipped if that is nothing, so that this build has no MPI, or there is no mpirun that belongs to the library.
+// Run runs a program as n ranks, and returns what they have written, and how the job has ended.
+// library is what mpi.Version says. The test is skipped if that is nothing, so that this build has
+// no MPI, or there is no mpirun that belongs to the library.
 func Run(t testing.TB, library string, n int, program []string, env ...string) (string, error) {
 	t.Helper()
 	if library == "" {

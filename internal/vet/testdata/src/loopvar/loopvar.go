@@ -136,7 +136,8 @@ type held struct{ cells []int }
 
 func fieldsThatRefer(t *task.Task, all []held, arrays [4][]int, squares [2][4]int) {
 	for _, h := range all {
-		t.Spawn(func(*task.Task) error { h.cells[0]++; return nil }, deps.Slice(h.cells).InOut()) // the elements are shared
+		// the elements are shared
+		t.Spawn(func(*task.Task) error { h.cells[0]++; return nil }, deps.Slice(h.cells).InOut())
 		t.Spawn(func(*task.Task) error { h.cells[1]++; return nil }, deps.Slice(h.cells[1:2]).InOut())
 	}
 	for _, row := range squares {
