@@ -12,7 +12,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"weft/comm/internal/ballot"
+	"weft/comm/internal/consensus"
 	"weft/comm/internal/wire"
 	"weft/internal/fabric"
 )
@@ -74,7 +74,7 @@ func lone(t *testing.T, me, n int) (*Comm, *scribe) {
 	return c, s
 }
 
-var phases = [...]string{ballot.PhaseJoin: "join", ballot.PhasePropose: "propose", ballot.PhaseAccept: "accept", ballot.PhaseCommit: "commit"}
+var phases = [...]string{consensus.PhaseJoin: "join", consensus.PhasePropose: "propose", consensus.PhaseAccept: "accept", consensus.PhaseCommit: "commit"}
 
 // votesIn returns the messages of agreements among what a rank has sent, as in "join 0 in 1".
 func votesIn(t *testing.T, n int, sent []addressed) (all string) {
@@ -83,7 +83,7 @@ func votesIn(t *testing.T, n int, sent []addressed) (all string) {
 		if wire.Protocol(x.f.Head[3]>>8) != wire.Agreeing {
 			continue
 		}
-		m, err := wire.UnpackBallot(n, &x.f.Head, x.f.Data)
+		m, err := wire.UnpackAgreement(n, &x.f.Head, x.f.Data)
 		require.NoError(t, err)
 		all += fmt.Sprintf("%s %d in %d;", phases[m.Phase], x.to, x.f.Head[1]>>32)
 	}
@@ -91,10 +91,10 @@ func votesIn(t *testing.T, n int, sent []addressed) (all string) {
 }
 
 // voteOf is a vote of a rank of n.
-func voteOf(kind ballot.Kind, n int, flags uint64) *ballot.Vote {
-	v := ballot.NewVote(kind, n)
+func voteOf(kind consensus.Kind, n int, flags uint64) *consensus.Value {
+	v := consensus.NewValue(kind, n)
 	v.Flags = flags
-	if kind == ballot.VoteShrink {
+	if kind == consensus.Shrink {
 		v.Ctx = 1<<32 | 8
 	}
 	return v
@@ -125,8 +125,8 @@ func TestGroupsAsData(t *testing.T) {
 }
 
 // hear has the rank of c get a message of an agreement.
-func hear(c *Comm, from int, seq uint32, m ballot.Message) error {
-	f := wire.PackBallot(&m, c.ctx, seq)
+func hear(c *Comm, from int, seq uint32, m consensus.Message) error {
+	f := wire.PackAgreement(&m, c.ctx, seq)
 	return c.proc.voted(from, &f)
 }
 
@@ -135,14 +135,14 @@ func hear(c *Comm, from int, seq uint32, m ballot.Message) error {
 func TestEarlyVotes(t *testing.T) {
 	const n = 3
 	c, s := lone(t, 1, n)
-	commit := ballot.Message{Phase: ballot.PhaseCommit, By: -1, Vote: voteOf(ballot.VoteAgree, n, 6)}
+	commit := consensus.Message{Phase: consensus.PhaseCommit, By: -1, Value: voteOf(consensus.Agree, n, 6)}
 	require.NoError(t, hear(c, 0, 1, commit))
 	for range 4*n - 1 {
-		require.NoError(t, hear(c, 2, 1, ballot.Message{Phase: ballot.PhaseJoin, By: -1, Vote: voteOf(ballot.VoteAgree, n, 4)}))
+		require.NoError(t, hear(c, 2, 1, consensus.Message{Phase: consensus.PhaseJoin, By: -1, Value: voteOf(consensus.Agree, n, 4)}))
 	}
 	require.ErrorContains(t, hear(c, 2, 1, commit), "it sends 12 messages to an agreement that this rank has not come to")
 	require.Empty(t, s.take())
-	a, r := c.agree(ballot.VoteAgree, 7)
+	a, r := c.agree(consensus.Agree, 7)
 	require.NoError(t, wait(r))
 	require.EqualValues(t, 6, a.Ballot.Out.Flags)
 	require.Equal(t, "join 0 in 1;commit 2 in 1;", votesIn(t, n, s.take())[:len("join 0 in 1;commit 2 in 1;")])
@@ -150,9 +150,9 @@ func TestEarlyVotes(t *testing.T) {
 	// The commit of a rank that is lost now, and a message that says nothing.
 	require.NoError(t, hear(c, 0, 2, commit))
 	c.proc.gone(0, errTest)
-	require.NoError(t, hear(c, 2, 2, ballot.Message{Phase: ballot.PhaseCommit + 1, Vote: voteOf(ballot.VoteAgree, n, 0)}))
+	require.NoError(t, hear(c, 2, 2, consensus.Message{Phase: consensus.PhaseCommit + 1, Value: voteOf(consensus.Agree, n, 0)}))
 	s.take()
-	a, r = c.agree(ballot.VoteAgree, 7)
+	a, r = c.agree(consensus.Agree, 7)
 	require.NoError(t, wait(r)) // alone
 	require.EqualValues(t, 7, a.Ballot.Out.Flags)
 	require.ErrorContains(t, c.proc.trouble.Load().lostRank(2), "it sends to an agreement of others")
@@ -163,14 +163,14 @@ func TestVotesOfOthers(t *testing.T) {
 	const n = 4
 	world, s := lone(t, 1, n)
 	c := world.sub([]int{3, 1}, 1<<32|2)
-	early := ballot.Message{Phase: ballot.PhaseJoin, By: -1, Vote: voteOf(ballot.VoteAgree, 2, 4)}
+	early := consensus.Message{Phase: consensus.PhaseJoin, By: -1, Value: voteOf(consensus.Agree, 2, 4)}
 	require.NoError(t, hear(c, 2, 1, early)) // who knows
-	_, r := c.agree(ballot.VoteAgree, 7)
+	_, r := c.agree(consensus.Agree, 7)
 	require.ErrorContains(t, world.proc.trouble.Load().lostRank(2), "it sends to an agreement of others")
 	require.Equal(t, "join 3 in 1;", votesIn(t, 2, s.take()))
 	require.ErrorContains(t, hear(c, 0, 1, early), "it sends to an agreement of others")
-	require.ErrorContains(t, hear(c, 3, 1, ballot.Message{Phase: ballot.PhaseCommit, By: 2, Vote: voteOf(ballot.VoteAgree, 2, 4)}), "rank 2 to an agreement of 2")
-	require.NoError(t, hear(c, 3, 1, ballot.Message{Phase: ballot.PhasePropose, Vote: voteOf(ballot.VoteAgree, 2, 4)}))
+	require.ErrorContains(t, hear(c, 3, 1, consensus.Message{Phase: consensus.PhaseCommit, By: 2, Value: voteOf(consensus.Agree, 2, 4)}), "rank 2 to an agreement of 2")
+	require.NoError(t, hear(c, 3, 1, consensus.Message{Phase: consensus.PhasePropose, Value: voteOf(consensus.Agree, 2, 4)}))
 	require.Equal(t, "accept 3 in 1;", votesIn(t, 2, s.take()))
 	world.proc.gone(0, errTest) // no member
 	require.Empty(t, votesIn(t, 2, s.take()))
@@ -184,10 +184,10 @@ func TestVotesOfOthers(t *testing.T) {
 func TestAgreementsThatAreOver(t *testing.T) {
 	const n = 3
 	c, s := lone(t, 1, n)
-	commit := ballot.Message{Phase: ballot.PhaseCommit, By: -1, Vote: voteOf(ballot.VoteAgree, n, 6)}
-	join := ballot.Message{Phase: ballot.PhaseJoin, By: -1, Vote: voteOf(ballot.VoteAgree, n, 4)}
+	commit := consensus.Message{Phase: consensus.PhaseCommit, By: -1, Value: voteOf(consensus.Agree, n, 6)}
+	join := consensus.Message{Phase: consensus.PhaseJoin, By: -1, Value: voteOf(consensus.Agree, n, 4)}
 	open := func() (seqs []uint32) {
-		c.proc.ballots.Each(func(ctx uint64, seq uint32, _ *ballot.Agreement) {
+		c.proc.ballots.Each(func(ctx uint64, seq uint32, _ *consensus.Agreement) {
 			require.Equal(t, c.ctx, ctx)
 			seqs = append(seqs, seq)
 		})
@@ -195,9 +195,9 @@ func TestAgreementsThatAreOver(t *testing.T) {
 	}
 	require.NoError(t, hear(c, 2, 0, join)) // no agreement has this number
 	require.Empty(t, open())
-	_, first := c.agree(ballot.VoteAgree, 7)
-	_, second := c.agree(ballot.VoteAgree, 7)
-	third, last := c.agree(ballot.VoteAgree, 7)
+	_, first := c.agree(consensus.Agree, 7)
+	_, second := c.agree(consensus.Agree, 7)
+	third, last := c.agree(consensus.Agree, 7)
 	require.Equal(t, "join 0 in 1;join 0 in 2;join 0 in 3;", votesIn(t, n, s.take()))
 	require.NoError(t, hear(c, 0, 2, commit))
 	require.NoError(t, wait(second))
@@ -220,21 +220,21 @@ func TestAgreementsThatAreOver(t *testing.T) {
 
 	// A goroutine that comes to one of the past, in the place of another one, is told so.
 	c.voteSeq.Store(0)
-	a, r := c.agree(ballot.VoteAgree, 7)
+	a, r := c.agree(consensus.Agree, 7)
 	require.Nil(t, a)
 	require.ErrorIs(t, wait(r), errPassed)
 	require.Empty(t, s.take())
 
 	// Nor is there any behind the end.
 	c.voteSeq.Store(4)
-	_, waits := c.agree(ballot.VoteAgree, 7)
-	early := ballot.Message{Phase: ballot.PhaseJoin, By: -1, Vote: voteOf(ballot.VoteAgree, n, 4)}
+	_, waits := c.agree(consensus.Agree, 7)
+	early := consensus.Message{Phase: consensus.PhaseJoin, By: -1, Value: voteOf(consensus.Agree, n, 4)}
 	require.NoError(t, hear(c, 0, 6, early)) // this rank will not come
 	c.proc.ballots.Kill(errTest)
 	require.ErrorIs(t, wait(waits), errTest)
 	require.NoError(t, hear(c, 0, 7, early))
 	require.NotContains(t, open(), uint32(7))
-	_, r = c.agree(ballot.VoteAgree, 7)
+	_, r = c.agree(consensus.Agree, 7)
 	require.ErrorIs(t, wait(r), errTest)
 }
 
@@ -247,7 +247,7 @@ func TestVotesHaveLosses(t *testing.T) {
 	c.proc.gone(0, errTest)
 	require.Equal(t, 1, c.AckFailed(1))
 	s.take()
-	a, r := c.agree(ballot.VoteShrink, 7)
+	a, r := c.agree(consensus.Shrink, 7)
 	require.Equal(t, []int{0, 3}, ranksIn(a.Ballot.Mine.Lost, n))
 	require.Equal(t, []int{3}, ranksIn(a.Ballot.Mine.Acked, n))
 	require.Equal(t, []int{0, 3}, ranksIn(a.Ballot.Gone, n))
@@ -256,14 +256,14 @@ func TestVotesHaveLosses(t *testing.T) {
 	c.proc.gone(1, errTest)
 	require.NoError(t, wait(r))
 	require.Equal(t, []int{0, 1, 3}, ranksIn(a.Ballot.Out.Lost, n))
-	a, r = c.agree(ballot.VoteAgree, 7)
+	a, r = c.agree(consensus.Agree, 7)
 	require.NoError(t, wait(r)) // alone
 	require.Zero(t, a.Ballot.Mine.Ctx)
 	require.Empty(t, votesIn(t, n, s.take()))
 }
 
 // ranksIn returns the ranks of a set.
-func ranksIn(s ballot.Members, n int) (all []int) {
+func ranksIn(s consensus.Members, n int) (all []int) {
 	for r := range n {
 		if s.Has(r) {
 			all = append(all, r)
@@ -279,13 +279,13 @@ func TestDisagreementsEndAgreements(t *testing.T) {
 	s := &c.proc.ballots
 	var all [4]*Request
 	for i := range all {
-		_, all[i] = c.agree(ballot.VoteAgree, 7)
+		_, all[i] = c.agree(consensus.Agree, 7)
 	}
-	_, leave := c.agree(ballot.VoteLeave, 0) // not among the collectives
-	require.NoError(t, hear(c, 0, 9, ballot.Message{Phase: ballot.PhaseJoin, By: -1, Vote: voteOf(ballot.VoteAgree, n, 4)}))
+	_, leave := c.agree(consensus.Leave, 0) // not among the collectives
+	require.NoError(t, hear(c, 0, 9, consensus.Message{Phase: consensus.PhaseJoin, By: -1, Value: voteOf(consensus.Agree, n, 4)}))
 	look := func() (waits map[uint32]int) {
 		waits = map[uint32]int{}
-		s.Each(func(_ uint64, seq uint32, a *ballot.Agreement) {
+		s.Each(func(_ uint64, seq uint32, a *consensus.Agreement) {
 			if a.Waits() && a.Number != 0 && a.Ballot.Awaits() >= 0 {
 				require.Equal(t, (*voters)(c), a.Group)
 				waits[seq] = a.Ballot.Awaits()
@@ -307,7 +307,7 @@ func TestDisagreementsEndAgreements(t *testing.T) {
 	require.Equal(t, []bool{false, false, true, true, false}, done())
 	require.ErrorIs(t, wait(all[2]), errTest)
 	require.Equal(t, map[uint32]int{1: 0, 2: 0}, look())
-	require.NoError(t, hear(c, 0, 2, ballot.Message{Phase: ballot.PhasePropose, By: 0, Vote: voteOf(ballot.VoteAgree, n, 4)}))
+	require.NoError(t, hear(c, 0, 2, consensus.Message{Phase: consensus.PhasePropose, By: 0, Value: voteOf(consensus.Agree, n, 4)}))
 	require.Equal(t, map[uint32]int{1: 0}, look())
 	c.proc.endBallots(c.ctx, &disagreement{err: errors.New("another"), from: 2})
 	require.ErrorIs(t, wait(all[2]), errTest)

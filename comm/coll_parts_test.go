@@ -9,7 +9,7 @@ import (
 	"runtime"
 	"testing"
 
-	"weft/comm/internal/meet"
+	"weft/comm/internal/smcoll"
 
 	"github.com/stretchr/testify/require"
 )
@@ -60,7 +60,7 @@ func (l layout) check(what string, f func(i int) byte) error {
 
 // Collectives of parts of each size about what a place has room for, in every layout.
 func TestSmallPartsInEveryLayout(t *testing.T) {
-	sizes := []int{1, 2, 3, 4, 5, 6, 7, 8, 9, 12, 16, 17, 72, 108, 112, meet.DataMax - 1, meet.DataMax, meet.DataMax + 1, meet.DataMax - 1, meet.DataMax, meet.DataMax + 1, 300}
+	sizes := []int{1, 2, 3, 4, 5, 6, 7, 8, 9, 12, 16, 17, 72, 108, 112, smcoll.DataMax - 1, smcoll.DataMax, smcoll.DataMax + 1, smcoll.DataMax - 1, smcoll.DataMax, smcoll.DataMax + 1, 300}
 	for how, run := range runners {
 		for _, ranks := range []int{2, 3, 4} {
 			require.NoError(t, run(t.Context(), Config{Ranks: ranks}, func(c *Comm) error { return inEveryLayout(c, sizes) }), "%s, %d ranks", how, ranks)

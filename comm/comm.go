@@ -13,8 +13,8 @@ import (
 	"strings"
 
 	"weft/comm/internal/coll"
-	"weft/comm/internal/meet"
 	"weft/comm/internal/mem"
+	"weft/comm/internal/smcoll"
 )
 
 // Rank returns the caller's rank, 0 to Size-1.
@@ -271,13 +271,13 @@ func (c *Comm) sit(index int) {
 	case c.size == 1 || !w.direct:
 	case !w.apart:
 		first := int32(c.worldRank(0))
-		c.seat = meet.NewSeat(w.stages.Heap(c.ctx, first, c.size), c.rank, (*host)(c), &c.hist.History, &w.troubled)
-	case index >= 0 && w.together != nil && c.size <= meet.FlatRanks && w.together(c.group, c.size):
+		c.seat = smcoll.NewMember(w.stages.Heap(c.ctx, first, c.size), c.rank, (*host)(c), &c.hist.History, &w.troubled)
+	case index >= 0 && w.together != nil && c.size <= smcoll.FlatRanks && w.together(c.group, c.size):
 		mem, err := p.ep.Shared(p.rank)
 		if err != nil {
 			return
 		}
-		if c.seat = meet.NewMapped(c.size, c.rank, index, mem, (*host)(c), &c.hist.History, &w.troubled, p.near.windows); c.seat != nil {
+		if c.seat = smcoll.NewMapped(c.size, c.rank, index, mem, (*host)(c), &c.hist.History, &w.troubled, p.near.windows); c.seat != nil {
 			p.near.add(c)
 		}
 	}

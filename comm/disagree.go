@@ -23,7 +23,7 @@ func newDisagreement(c *Comm, number uint64, r int, theirs, mine coll.Signature)
 }
 
 func (d *disagreement) explain() {
-	if d.sa.What.Votes() || d.sb.What.Votes() {
+	if d.sa.What.IsAgreement() || d.sb.What.IsAgreement() {
 		d.from = d.number
 	}
 	d.err = fmt.Errorf("%w: number %d of the communicator: rank %d is in %v, rank %d is in %v", ErrMismatch, d.number, d.a, d.sa, d.b, d.sb)
@@ -49,7 +49,7 @@ func (c *Comm) disagree(d *disagreement) {
 	p := c.proc
 	p.spreadDisagreement(c.ctx, d, ranks)
 	p.disagreed(c.ctx, d)
-	p.world.stages.Look() // once, for all ranks of this process
+	p.world.stages.Progress() // once, for all ranks of this process
 }
 
 // spreadDisagreement tells some ranks of the run, or all if the run survives deaths: a rank that

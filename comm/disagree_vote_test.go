@@ -12,7 +12,7 @@ import (
 	"testing"
 	"time"
 
-	"weft/comm/internal/meet"
+	"weft/comm/internal/smcoll"
 
 	"github.com/stretchr/testify/require"
 )
@@ -207,7 +207,7 @@ func TestRevocationAfterDisagreement(t *testing.T) {
 
 // Agreements have their turn among collectives that wait for a place.
 func TestAgreementAmongManyCollectives(t *testing.T) {
-	const n = 3 * meet.Width
+	const n = 3 * smcoll.Width
 	run(t, 3, func(c *Comm) error {
 		var all []*Request
 		many := func() {

@@ -59,7 +59,7 @@
 // # Lock order
 //
 //	proc.mu         a rank's matcher; never two of them at once
-//	ballot.Set's    a rank's agreements
+//	consensus.Set's    a rank's agreements
 //	trampoline.mu   a backlog of callbacks
 //
 // None is held while another is taken, nor while a payload is copied, a callback runs or a request

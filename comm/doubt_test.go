@@ -14,7 +14,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"weft/comm/internal/stall"
+	"weft/comm/internal/deadlock"
 	"weft/internal/waits"
 )
 
@@ -67,9 +67,9 @@ func TestDoubtEnds(t *testing.T) {
 					runtime.Gosched()
 				}
 				look := func(certain bool) {
-					var found *stall.Found
+					var found *deadlock.Found
 					for n := 0; n < 100 && (found == nil || found.Certain != certain); n++ {
-						found = (*stallHost)(c.world).Look()
+						found = (*stallHost)(c.world).Inspect()
 						runtime.Gosched()
 					}
 					if found != nil {

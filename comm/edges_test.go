@@ -17,14 +17,14 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"weft/comm/internal/coll"
-	"weft/comm/internal/meet"
+	"weft/comm/internal/smcoll"
 	"weft/internal/vec"
 )
 
 // Each collective has the right result with parts of one element less than each size at which
 // something else is done, of just that, and of one more, with each root.
 func TestCollectivesAroundThresholds(t *testing.T) {
-	small := []int{meet.DataMax, meet.DataMax, coll.SmallPart / 4, coll.SmallPart}
+	small := []int{smcoll.DataMax, smcoll.DataMax, coll.SmallPart / 4, coll.SmallPart}
 	large := []int{(4 << 10), coll.LargeSum, coll.LargeCast, (256 << 10)}
 	for how, run := range runners {
 		for ranks := 2; ranks <= 5; ranks++ {
@@ -377,7 +377,7 @@ func TestEachFieldMustAgree(t *testing.T) {
 				require.NoError(t, run(ctx, Config{Ranks: ranks}, func(c *Comm) error {
 					turn := 0
 					for k := coll.Bcast; k <= coll.Alltoall; k++ {
-						for _, n := range []int{1, meet.DataMax / 8, 5000} {
+						for _, n := range []int{1, smcoll.DataMax / 8, 5000} {
 							turn++
 							op, root, request := Op{}, -1, turn%2 == 0
 							if k == coll.Bcast || k == coll.Reduce || k == coll.Gather || k == coll.Scatter {

@@ -26,7 +26,7 @@ func (w *world) observe(rec *event.Recorder) {
 		group = rec.Group()
 	}
 	for _, p := range w.own {
-		p.ev = rec.Shared(event.Place{Kind: event.RankPlace, Group: group, Index: p.rank})
+		p.ev = rec.Shared(event.Location{Kind: event.RankLocation, Group: group, Index: p.rank})
 	}
 }
 

@@ -20,8 +20,8 @@ import (
 	"weft/internal/event"
 	"weft/internal/event/check"
 	"weft/internal/event/journal"
+	"weft/internal/event/oracle"
 	"weft/internal/event/timeline"
-	"weft/internal/event/witness"
 	"weft/trace"
 )
 
@@ -36,10 +36,10 @@ func (k *begun) Close() error             { return nil }
 func (k *begun) Events(s *event.Source, recs []event.Record) {
 	for i := range recs {
 		if r := &recs[i]; r.Kind() == event.CollectiveBegun {
-			mine := k.byRank[s.Place.Index]
+			mine := k.byRank[s.Location.Index]
 			if mine == nil {
 				mine = map[string]string{}
-				k.byRank[s.Place.Index] = mine
+				k.byRank[s.Location.Index] = mine
 			}
 			key := fmt.Sprint(r.C)
 			if mine[key] != "" {
@@ -183,7 +183,7 @@ func TestTimelineOfScan(t *testing.T) {
 
 // A collective that fails, and a run that ends within one, end what was recorded.
 func TestRecordedCollectiveFails(t *testing.T) {
-	err := Run(t.Context(), Config{Ranks: 2, Trace: (*trace.Recorder)(witness.New(t))}, func(c *Comm) error {
+	err := Run(t.Context(), Config{Ranks: 2, Trace: (*trace.Recorder)(oracle.New(t))}, func(c *Comm) error {
 		d, err := c.Dup()
 		if err != nil {
 			return err
@@ -261,7 +261,7 @@ func (k *outcomes) Events(s *event.Source, recs []event.Record) {
 	for i := range recs {
 		switch r := &recs[i]; r.Kind() {
 		case event.CollectiveBegun:
-			k.begun[r.A] = s.Place.Index
+			k.begun[r.A] = s.Location.Index
 		case event.RequestDone:
 			if rank, ok := k.begun[r.A]; ok {
 				k.ended[rank]++

@@ -19,17 +19,17 @@ import (
 
 // recorded is a sink that keeps all records of ranks, by place.
 type recorded struct {
-	places map[event.Place][]event.Record
+	places map[event.Location][]event.Record
 }
 
-func (k *recorded) Begin(*event.Recorder)    { k.places = map[event.Place][]event.Record{} }
+func (k *recorded) Begin(*event.Recorder)    { k.places = map[event.Location][]event.Record{} }
 func (k *recorded) Flush(event.Moment) error { return nil }
 func (k *recorded) Idle() error              { return nil }
 func (k *recorded) Close() error             { return nil }
 
 func (k *recorded) Events(s *event.Source, recs []event.Record) {
-	if s.Place.Kind == event.RankPlace {
-		k.places[s.Place] = append(k.places[s.Place], recs...)
+	if s.Location.Kind == event.RankLocation {
+		k.places[s.Location] = append(k.places[s.Location], recs...)
 	}
 }
 

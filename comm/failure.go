@@ -9,8 +9,8 @@ import (
 	"fmt"
 	"time"
 
-	"weft/comm/internal/ballot"
 	"weft/comm/internal/coll"
+	"weft/comm/internal/consensus"
 	"weft/comm/internal/wire"
 	"weft/internal/fabric"
 )
@@ -75,7 +75,7 @@ func (c *Comm) Revoked() bool { return c.revokedIn(c.proc.trouble.Load()) }
 // collective; the flags count nevertheless, where the others come to an agreement later),
 // ErrAborted, the context's.
 func (c *Comm) Agree(ctx context.Context, flags uint64) (uint64, error) {
-	v, err := c.decide(ctx, "agree", ballot.VoteAgree, flags)
+	v, err := c.decide(ctx, "agree", consensus.Agree, flags)
 	if err != nil {
 		return 0, err
 	}
@@ -96,7 +96,7 @@ func (c *Comm) Agree(ctx context.Context, flags uint64) (uint64, error) {
 // Errors: ErrMismatch (others call Agree, or another collective), ErrPeerLost (the others take this
 // rank for lost), ErrAborted, the context's.
 func (c *Comm) Shrink(ctx context.Context) (*Comm, error) {
-	v, err := c.decide(ctx, "shrink", ballot.VoteShrink, 0)
+	v, err := c.decide(ctx, "shrink", consensus.Shrink, 0)
 	if err != nil {
 		return nil, err
 	}
@@ -119,7 +119,7 @@ func (c *Comm) Shrink(ctx context.Context) (*Comm, error) {
 var errDecided = errors.New("others have found so in an agreement")
 
 // decide is an agreement, waited for.
-func (c *Comm) decide(ctx context.Context, op string, kind ballot.Kind, flags uint64) (*ballot.Vote, error) {
+func (c *Comm) decide(ctx context.Context, op string, kind consensus.Kind, flags uint64) (*consensus.Value, error) {
 	a, r := c.agree(kind, flags)
 	if _, err := r.Wait(ctx); err != nil {
 		if typed, ok := errors.AsType[*Error](err); ok && typed.Op == "wait" {
@@ -149,7 +149,7 @@ func (p *proc) spreadRevocation(ctx uint64, ranks []int, group []byte) {
 	if !p.revoke(ctx) {
 		return
 	}
-	p.world.stages.Look()
+	p.world.stages.Progress()
 	p.tellOthers(ranks, fabric.Frame{Head: [fabric.HeadWords]uint64{ctx, 0, 0, wire.Revoking.Word()}, Data: group})
 }
 
@@ -187,7 +187,7 @@ func (w *world) lost(p *proc, r int, err error) {
 	case w.at(r) != nil:
 		w.die(r, err)
 	case p.lose(r, err):
-		w.stages.Look()
+		w.stages.Progress()
 		w.cfg.Logger.Warn("rank lost", "rank", r, "at", p.rank, "cause", err)
 		// Another rank may have no way of its own to notice it, or may not have noticed yet.
 		p.tellOthers(allRanks(w.size), obituary(r, err))
@@ -221,7 +221,7 @@ func (w *world) die(r int, err error) {
 	if !p.kill(&abortError{cause: err}) {
 		return
 	}
-	defer w.stages.Look() // once, for all ranks of this process
+	defer w.stages.Progress() // once, for all ranks of this process
 	w.deaths.add(r, err)
 	w.cfg.Logger.Warn("rank dies", "rank", r, "cause", err)
 	lives := false
@@ -244,7 +244,7 @@ func obituary(r int, err error) fabric.Frame {
 		err = lost.Err
 	}
 	text := err.Error()
-	return fabric.Frame{Head: [fabric.HeadWords]uint64{uint64(r), 0, 0, wire.Mourning.Word()}, Data: []byte(text[:min(len(text), maxReason)])}
+	return fabric.Frame{Head: [fabric.HeadWords]uint64{uint64(r), 0, 0, wire.FailureNotice.Word()}, Data: []byte(text[:min(len(text), maxReason)])}
 }
 
 // mourned is the arrival of an obituary from rank src. Of a rank that hears its own, the others
@@ -320,17 +320,17 @@ func (e *ends) wait() {
 }
 
 // errPassed is the error of an agreement that the others have given up waiting for.
-var errPassed = fmt.Errorf("%w: %w", ErrMismatch, ballot.ErrPassed)
+var errPassed = fmt.Errorf("%w: %w", ErrMismatch, consensus.ErrPassed)
 
 // agree takes part in the next agreement of c. The vote's sets are filled in. The result is in the
 // agreement's ballot when the request is complete.
-func (c *Comm) agree(kind ballot.Kind, flags uint64) (*ballot.Agreement, *Request) {
+func (c *Comm) agree(kind consensus.Kind, flags uint64) (*consensus.Agreement, *Request) {
 	p := c.proc
 	r, complete := NewRequest()
 	seq := c.voteSeq.Add(1)
 	number, missed := c.numberVote(kind)
-	vote := func() (gone ballot.Members, v *ballot.Vote) {
-		v, gone = ballot.NewVote(kind, c.size), ballot.NewMembers(c.size)
+	vote := func() (gone consensus.Members, v *consensus.Value) {
+		v, gone = consensus.NewValue(kind, c.size), consensus.NewMembers(c.size)
 		v.Flags = flags
 		if t := p.trouble.Load(); t != nil {
 			acked := int(c.acked.Load())
@@ -345,19 +345,19 @@ func (c *Comm) agree(kind ballot.Kind, flags uint64) (*ballot.Agreement, *Reques
 				}
 			}
 		}
-		if kind == ballot.VoteShrink {
+		if kind == consensus.Shrink {
 			v.Ctx = p.newContext()
 		}
 		return gone, v
 	}
-	a, bad := p.ballots.Begin(c.ctx, seq, ballot.Agreement{Group: (*voters)(c), Number: number}, c.size, c.rank, vote, missed != nil, func(err error) {
-		if err == ballot.ErrPassed {
+	a, bad := p.ballots.Begin(c.ctx, seq, consensus.Agreement{Group: (*voters)(c), Number: number}, c.size, c.rank, vote, missed != nil, func(err error) {
+		if err == consensus.ErrPassed {
 			err = errPassed
 		}
 		complete(err)
 	})
 	for _, l := range bad {
-		p.gone(l.Src, fmt.Errorf("%w: %w", errFrame, ballot.ErrStranger))
+		p.gone(l.Src, fmt.Errorf("%w: %w", errFrame, consensus.ErrNoMember))
 	}
 	switch {
 	case a == nil:
@@ -378,21 +378,21 @@ type voters Comm
 
 func (c *voters) Member(r int) int { return (*Comm)(c).memberRank(r) }
 
-func (c *voters) Send(seq uint32, m *ballot.Message) {
-	_ = c.proc.frame((*Comm)(c).worldRank(m.To), wire.PackBallot(m, c.ctx, seq))
+func (c *voters) Send(seq uint32, m *consensus.Message) {
+	_ = c.proc.frame((*Comm)(c).worldRank(m.To), wire.PackAgreement(m, c.ctx, seq))
 }
 
 // numberVote returns the number that an agreement has among the collectives of c. It has none, 0,
 // where something has gone wrong with c that ranks may hear of at different times: a rank that
 // makes no collectives any more cannot disagree. missed is what other ranks have been told, in the
 // place of this agreement, and the program of this rank has not.
-func (c *Comm) numberVote(kind ballot.Kind) (number uint64, missed error) {
-	if kind == ballot.VoteLeave {
+func (c *Comm) numberVote(kind consensus.Kind) (number uint64, missed error) {
+	if kind == consensus.Leave {
 		return 0, nil
 	}
 	if c.barredHere() == nil {
 		k := coll.Agree
-		if kind == ballot.VoteShrink {
+		if kind == consensus.Shrink {
 			k = coll.Shrink
 		}
 		return c.hist.note(k), nil
@@ -406,7 +406,7 @@ func (c *Comm) numberVote(kind ballot.Kind) (number uint64, missed error) {
 // voted is the arrival of a message of an agreement.
 func (p *proc) voted(src int, f *fabric.Frame) error {
 	head, data := f.Head, append([]byte(nil), f.Data...) // of this call only
-	return p.ballots.Arrive(f.Head[0], uint32(f.Head[1]>>32), 4*p.world.size, ballot.Letter{Src: src, Read: func(n int) (ballot.Message, error) {
-		return wire.UnpackBallot(n, &head, data)
+	return p.ballots.Arrive(f.Head[0], uint32(f.Head[1]>>32), 4*p.world.size, consensus.Letter{Src: src, Read: func(n int) (consensus.Message, error) {
+		return wire.UnpackAgreement(n, &head, data)
 	}})
 }

@@ -97,9 +97,9 @@ func phaseOf(f *fabric.Frame) string {
 	var h wire.Header
 	h.Unpack(&f.Head)
 	switch h.Proto {
-	case wire.Wanted:
+	case wire.CTS:
 		return "pull"
-	case wire.Mourning:
+	case wire.FailureNotice:
 		return "mourn"
 	case wire.Revoking:
 		return "revoke"
@@ -114,7 +114,7 @@ func phaseOf(f *fabric.Frame) string {
 		name, _, _ := strings.Cut(coll.Collective(h.Aux).String(), " (")
 		return name
 	}
-	return map[wire.Protocol]string{wire.Eager: "eager", wire.Ready: "announce"}[h.Proto]
+	return map[wire.Protocol]string{wire.Eager: "eager", wire.RTS: "announce"}[h.Proto]
 }
 
 // kill kills a rank; the others hear of it a little later, in any order.

@@ -123,7 +123,7 @@ func (op *recvOp) pull(p *proc, h *wire.Header, src int, id uint64) bool {
 		op.err, want = op.fail(fmt.Errorf("%w: %d bytes into %d", ErrTruncated, h.Length, room)), room
 	}
 	if want == 0 {
-		_ = p.frame(src, fabric.Frame{Head: [fabric.HeadWords]uint64{id, 0, 0, wire.Wanted.Word(), 0}})
+		_ = p.frame(src, fabric.Frame{Head: [fabric.HeadWords]uint64{id, 0, 0, wire.CTS.Word(), 0}})
 		return true
 	}
 	t := &transfer{op: op, src: src}
@@ -148,7 +148,7 @@ func (op *recvOp) pull(p *proc, h *wire.Header, src int, id uint64) bool {
 		dst = t.blk.B
 	}
 	p.ep.Expect(src, number, dst[:want], func(err error) { f.arrived(p, number, t, err) })
-	err := p.frame(src, fabric.Frame{Head: [fabric.HeadWords]uint64{id, number, 0, wire.Wanted.Word(), want}})
+	err := p.frame(src, fabric.Frame{Head: [fabric.HeadWords]uint64{id, number, 0, wire.CTS.Word(), want}})
 	if err == nil {
 		// Who ends transfers has found nothing to forget if it came between the two above.
 		err = p.interrupted(c, int(h.Src), collective)
@@ -275,7 +275,7 @@ func (p *proc) Deliver(f *fabric.Frame) (met bool) {
 	if s := &p.seeker; s.near != nil && s.near[src] && s.on && s.pick(src, f) {
 		return true
 	}
-	if kind := wire.Protocol(f.Head[3] >> 8); kind == wire.Stalling || kind == wire.Asking {
+	if kind := wire.Protocol(f.Head[3] >> 8); kind == wire.BlockedReport || kind == wire.BlockedQuery {
 		p.world.hearStall(src, f)
 		return false
 	}
@@ -296,7 +296,7 @@ func (p *proc) deliver(src int, f *fabric.Frame) error {
 		return nil // others may have heard so: what it says does not count any more
 	}
 	switch proto := wire.Protocol(f.Head[3] >> 8); proto {
-	case wire.Eager, wire.Ready:
+	case wire.Eager, wire.RTS:
 		var h wire.Header
 		h.Unpack(&f.Head)
 		if err := p.admit(&h, src, f.Data); err != nil {
@@ -308,7 +308,7 @@ func (p *proc) deliver(src int, f *fabric.Frame) error {
 		}
 		p.announced(&h, src, binary.LittleEndian.Uint64(f.Data))
 		return nil
-	case wire.Wanted:
+	case wire.CTS:
 		return p.far.cleared(p, src, f.Head[0], f.Head[1], f.Head[4])
 	case wire.Ending:
 		text := string(f.Data[:min(len(f.Data), maxReason)])
@@ -338,11 +338,11 @@ func (p *proc) deliver(src int, f *fabric.Frame) error {
 				p.spreadDisagreement(f.Head[0], d, nil)
 			}
 			if p.world.at(src) == nil { // else that one looks where they meet
-				p.world.stages.Look()
+				p.world.stages.Progress()
 			}
 		}
 		return err
-	case wire.Mourning:
+	case wire.FailureNotice:
 		return p.mourned(src, f)
 	case wire.Revoking:
 		ranks, err := wire.UnpackGroup(f.Data, p.world.size)
@@ -367,7 +367,7 @@ func (p *proc) admit(h *wire.Header, src int, data []byte) error {
 		return fmt.Errorf("it sends as rank %d with tag %d", h.Src, h.Tag)
 	case h.Proto == wire.Eager && h.Length != uint64(len(data)):
 		return fmt.Errorf("it sends %d bytes and says that they are %d", len(data), h.Length)
-	case h.Proto == wire.Ready && len(data) != 8:
+	case h.Proto == wire.RTS && len(data) != 8:
 		return fmt.Errorf("it announces a message in %d bytes, not 8", len(data))
 	case h.Length > maxLength:
 		return fmt.Errorf("it announces a message of %d bytes", h.Length)

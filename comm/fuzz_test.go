@@ -10,7 +10,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"weft/comm/internal/ballot"
+	"weft/comm/internal/consensus"
 	"weft/comm/internal/wire"
 	"weft/internal/fabric"
 )
@@ -112,8 +112,8 @@ func FuzzDeliver(f *testing.F) {
 				[]byte{doLose, 1, doFrame, 1, 0, 65, 1, 0, 128 | kind, 0, 8, 0, 0}))
 		}
 	}
-	f.Add(join([]byte{1, doRecv, 1, 65, 100}, frame(1, byte(wire.Ready), 0, 0, 65, 1, 0), []byte{doArrive, 1, 1, 100}))
-	f.Add(join([]byte{1, doRevoke, doShrink}, frame(2, byte(wire.Revoking), 0, 0, 0, 0), frame(1, byte(wire.Mourning), 0, 0, 0, 0), frame(1, byte(wire.Mourning), 0, 2, 0, 0)))
+	f.Add(join([]byte{1, doRecv, 1, 65, 100}, frame(1, byte(wire.RTS), 0, 0, 65, 1, 0), []byte{doArrive, 1, 1, 100}))
+	f.Add(join([]byte{1, doRevoke, doShrink}, frame(2, byte(wire.Revoking), 0, 0, 0, 0), frame(1, byte(wire.FailureNotice), 0, 0, 0, 0), frame(1, byte(wire.FailureNotice), 0, 2, 0, 0)))
 	f.Fuzz(func(t *testing.T, input []byte) {
 		const n = 3
 		in := tape(input)
@@ -143,10 +143,10 @@ func FuzzDeliver(f *testing.F) {
 					reqs = append(reqs, c.Iallgather(Of(make([]byte, 10)), Of(make([]byte, 10*n))))
 				}
 			case doAgree:
-				_, r := c.agree(ballot.VoteAgree, 1)
+				_, r := c.agree(consensus.Agree, 1)
 				reqs = append(reqs, r)
 			case doShrink:
-				_, r := c.agree(ballot.VoteShrink, 1)
+				_, r := c.agree(consensus.Shrink, 1)
 				reqs = append(reqs, r)
 			case doRevoke:
 				c.Revoke()
@@ -169,7 +169,7 @@ func FuzzDeliver(f *testing.F) {
 					switch wire.Protocol(fr.Head[3] >> 8) {
 					case wire.Eager:
 						fr.Head[4] = uint64(len(fr.Data))
-					case wire.Ready:
+					case wire.RTS:
 						fr.Data = make([]byte, 8)
 					}
 				}

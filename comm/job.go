@@ -9,14 +9,14 @@ import (
 	"sync/atomic"
 	"time"
 
-	"weft/comm/internal/ballot"
 	"weft/comm/internal/callback"
 	"weft/comm/internal/coll"
+	"weft/comm/internal/consensus"
 	"weft/comm/internal/count"
+	"weft/comm/internal/deadlock"
 	"weft/comm/internal/match"
-	"weft/comm/internal/meet"
 	"weft/comm/internal/mem"
-	"weft/comm/internal/stall"
+	"weft/comm/internal/smcoll"
 	"weft/comm/internal/wire"
 	"weft/internal/event"
 	"weft/internal/fabric"
@@ -40,9 +40,10 @@ type Comm struct {
 	peers   []*proc
 	counter *count.Counter // counts messages; nil: nobody does
 
-	hist    *history   // of its collectives
-	seat    *meet.Seat // where all ranks meet for collectives; nil: nowhere
-	collSeq uint64     // guarded by hist.Mu: collectives that may be of messages, for their numbers
+	hist *history       // of its collectives
+	seat *smcoll.Member // where all ranks meet for collectives; nil: nowhere
+	// guarded by hist.Mu: collectives that may be of messages, for their numbers
+	collSeq uint64
 
 	// line are the contexts of this communicator and of those that it was made of by Dup and Split:
 	// who revokes one of these revokes it. nil: its own only.
@@ -83,7 +84,7 @@ type world struct {
 
 	// collectives go from memory to memory where they can; not if messages are counted; constant
 	direct bool
-	stages meet.Stages
+	stages smcoll.Segments
 
 	// aborted is nil while the run lives; the first to set it decides the run's outcome. It is set
 	// under endMu, which is held from the look at it until it is set: whose failure that is, the
@@ -102,7 +103,7 @@ type world struct {
 
 	ends   ends // see AtEnd
 	party  *waits.Party
-	stalls *stall.Watch // nil: nobody looks for deadlocks
+	stalls *deadlock.Detector // nil: nobody looks for deadlocks
 	// has the launcher end the job because of a deadlock; nil: there is none
 	stuck func(text string) error
 	late  stale
@@ -153,7 +154,7 @@ type proc struct {
 
 	far     far
 	traffic traffic
-	ballots ballot.Set
+	ballots consensus.Set
 	near    near
 	comms   coll.Known[Comm]
 	answers atomic.Pointer[coll.Answers]
@@ -320,11 +321,11 @@ type transfer struct {
 
 // near are the communicators of a rank whose ranks meet in mapped memory.
 type near struct {
-	indices *meet.Indices
-	windows *meet.Windows
+	indices *smcoll.Indices
+	windows *smcoll.Staging
 
 	mu  sync.Mutex
-	all map[uint64]*meet.Seat // guarded by mu: by context
+	all map[uint64]*smcoll.Member // guarded by mu: by context
 }
 
 // seeker is the short way of a blocking receive from a rank of another process that shares memory

@@ -15,7 +15,7 @@ import (
 	"testing"
 	"time"
 
-	"weft/comm/internal/meet"
+	"weft/comm/internal/smcoll"
 	"weft/internal/fabric"
 
 	"github.com/stretchr/testify/require"
@@ -65,7 +65,7 @@ func TestHeapCombinesInTheOrderOfMessages(t *testing.T) {
 // One rank is far ahead of the others: what has no place waits for one, and nothing is lost or
 // mixed up.
 func TestHeapWaitsForPlaces(t *testing.T) {
-	const many = 5*meet.Width + 3
+	const many = 5*smcoll.Width + 3
 	for _, ranks := range []int{2, 3, 4} {
 		for _, n := range []int{1, 100} {
 			var ahead sync.WaitGroup
@@ -221,12 +221,12 @@ func TestHeapEnds(t *testing.T) {
 				in, out := make([]int, n), make([]int, n)
 				switch c.Rank() {
 				case 0:
-					for range 2 * meet.Width {
+					for range 2 * smcoll.Width {
 						pending = append(pending, d.Iallreduce(Of(in), Of(out), Sum))
 					}
 					d.NoteFor(ForWindow)
 				case 2:
-					for d.seat.Stage().Late() < meet.Width+1 {
+					for d.seat.Segment().Late() < smcoll.Width+1 {
 						time.Sleep(time.Millisecond)
 					}
 					return x.end(d)
@@ -237,7 +237,7 @@ func TestHeapEnds(t *testing.T) {
 				}
 				if c.Rank() == 0 { // soon: another rank may be about to take the rest out
 					require.Eventually(t, func() bool {
-						return d.seat.Stage().Late() == 0
+						return d.seat.Segment().Late() == 0
 					}, time.Minute, time.Millisecond)
 				}
 				if x.want == ErrAborted {
@@ -304,9 +304,9 @@ func TestWhoMeets(t *testing.T) {
 		return &world{direct: true, apart: true, together: func(_ []int32, n int) bool { return n != 5 }}
 	}
 	require.True(t, at(far(), 2, memory, 0))
-	require.True(t, at(far(), meet.FlatRanks, memory, meet.Boards-1))
-	require.False(t, at(far(), meet.FlatRanks+1, memory, 0))
-	require.False(t, at(far(), 2, memory, meet.Boards))
+	require.True(t, at(far(), smcoll.FlatRanks, memory, smcoll.MaxMapped-1))
+	require.False(t, at(far(), smcoll.FlatRanks+1, memory, 0))
+	require.False(t, at(far(), 2, memory, smcoll.MaxMapped))
 	require.False(t, at(far(), 2, memory, -1))
 	require.False(t, at(far(), 5, memory, 0), "on several machines")
 	require.False(t, at(far(), 2, nil, 0), "no memory")
@@ -334,7 +334,7 @@ func TestMemoryOfALostRank(t *testing.T) {
 			ep, c := withNeighbours(t, survive)
 			c.world.together = func([]int32, int) bool { return true }
 			c.proc.ep = &lonely{Endpoint: ep, memory: make([]byte, 1<<20)}
-			c.sit(meet.World)
+			c.sit(smcoll.World)
 			require.NotNil(t, c.seat)
 			over := make(chan error)
 			go func() { over <- either(request, c.Barrier, c.Ibarrier) }()

@@ -12,14 +12,14 @@ import (
 	"testing"
 	"time"
 
-	"weft/comm/internal/meet"
+	"weft/comm/internal/smcoll"
 
 	"github.com/stretchr/testify/require"
 )
 
 // largeSizes are around what a place has room for, a piece, a window, and several windows, in
 // elements of 8 bytes.
-var largeSizes = []int{meet.DataMax/8 + 1, (16<<10)/8 + 1, (256 << 10) / 8, 2*(256<<10)/8 + 5}
+var largeSizes = []int{smcoll.DataMax/8 + 1, (16<<10)/8 + 1, (256 << 10) / 8, 2*(256<<10)/8 + 5}
 
 // sums of floats have the same bits as at the hub, and so as by messages, in place and not, of
 // memory in one piece and in many.

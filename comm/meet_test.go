@@ -14,7 +14,7 @@ import (
 	"testing"
 	"time"
 
-	"weft/comm/internal/meet"
+	"weft/comm/internal/smcoll"
 
 	"github.com/stretchr/testify/require"
 )
@@ -50,7 +50,7 @@ func round(c *Comm, all, mine *rand.Rand, i int) error {
 	n, me := c.size, c.rank
 	m := 1 + all.IntN(4)
 	if all.IntN(8) == 0 {
-		m = meet.DataMax/8 + 1 // too large
+		m = smcoll.DataMax/8 + 1 // too large
 	}
 	request := all.IntN(3) == 0 && mine.IntN(2) == 0 // only some rounds are mixed
 	if mine.IntN(16) == 0 {
@@ -261,7 +261,7 @@ func TestBoardWakesSleepers(t *testing.T) {
 func TestBoardsRunOut(t *testing.T) {
 	runBoard(t, 2, func(c *Comm) error {
 		with := 0
-		for i := range 2 * meet.Boards {
+		for i := range 2 * smcoll.MaxMapped {
 			d, err := c.Split(0, []int{c.rank, -c.rank}[i%2])
 			if err != nil {
 				return err
@@ -273,7 +273,7 @@ func TestBoardsRunOut(t *testing.T) {
 				return err
 			}
 		}
-		return expect("communicators with a board", meet.Boards-1, with)
+		return expect("communicators with a board", smcoll.MaxMapped-1, with)
 	})
 }
 
@@ -316,7 +316,7 @@ func TestWhoGivesUpShowsNothing(t *testing.T) {
 			return fmt.Errorf("no board")
 		}
 		shown := func() uint64 {
-			_, version := d.seat.Stage().Asleep()
+			_, version := d.seat.Segment().Asleep()
 			return version
 		}
 		before := shown()

@@ -11,7 +11,7 @@ import (
 	"sync/atomic"
 
 	"weft/comm/internal/coll"
-	"weft/comm/internal/meet"
+	"weft/comm/internal/smcoll"
 	"weft/comm/internal/wire"
 	"weft/internal/fabric"
 )
@@ -33,7 +33,7 @@ func (c *Comm) meet(d *coll.Call) error {
 		c.collectiveBegins(ev, id, d.What)
 	}
 	outcome, err := c.seat.Meet(d)
-	if outcome != meet.Met {
+	if outcome != smcoll.Met {
 		err = c.instead(outcome, *d)
 	}
 	if id != 0 {
@@ -44,8 +44,8 @@ func (c *Comm) meet(d *coll.Call) error {
 
 // instead is what becomes of a collective for which there is no place, or that a rank makes of
 // messages. It takes a copy, as byMessages does.
-func (c *Comm) instead(o meet.Outcome, d coll.Call) error {
-	if o == meet.Messages {
+func (c *Comm) instead(o smcoll.Outcome, d coll.Call) error {
+	if o == smcoll.Messages {
 		entered := c.proc.enter()
 		defer c.proc.leave(&entered)
 		return waitEntered(c.byMessages(d, true), &entered)
@@ -60,10 +60,10 @@ func (n *near) add(c *Comm) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	if n.all == nil {
-		n.all = map[uint64]*meet.Seat{}
+		n.all = map[uint64]*smcoll.Member{}
 	}
 	n.all[c.ctx] = c.seat
-	c.world.stages.Add(c.seat.Stage())
+	c.world.stages.Add(c.seat.Segment())
 }
 
 // nudged is the arrival of a nudge: something is new at a communicator's stage.
@@ -72,7 +72,7 @@ func (n *near) nudged(ctx uint64) {
 	s := n.all[ctx]
 	n.mu.Unlock()
 	if s != nil {
-		s.Stage().Look()
+		s.Segment().Progress()
 	}
 }
 

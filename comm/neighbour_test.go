@@ -124,7 +124,7 @@ func TestFramesOfOtherProcesses(t *testing.T) {
 	good := wire.Header{Proto: wire.Eager, Elem: mem.Int64, ElemSize: 8, Src: 1, Tag: 5, Length: 16}
 	with := func(change func(h *wire.Header)) wire.Header { h := good; change(&h); return h }
 	announced := func(change func(h *wire.Header)) wire.Header {
-		return with(func(h *wire.Header) { h.Proto = wire.Ready; change(h) })
+		return with(func(h *wire.Header) { h.Proto = wire.RTS; change(h) })
 	}
 	number := binary.LittleEndian.AppendUint64(nil, 77)
 	// Of the sends that rank 0 has announced: 1 and 3 to rank 1, of 100 bytes; 2 to rank 2; 4, to
@@ -150,18 +150,18 @@ func TestFramesOfOtherProcesses(t *testing.T) {
 		{"an announcement with a byte more", frameOfHeader(announced(func(*wire.Header) {}), make([]byte, 9)), "it announces a message in 9 bytes, not 8"},
 		{"the longest message", frameOfHeader(announced(func(h *wire.Header) { h.Length = maxLength }), number), ""},
 		{"a longer one", frameOfHeader(announced(func(h *wire.Header) { h.Length = maxLength + 1 }), number), "it announces a message of 281474976710657 bytes"},
-		{"a wish", frameOf(wire.Wanted, 0, 1, 9, 0, 0, 100), ""},
-		{"a wish for a part", frameOf(wire.Wanted, 0, 3, 9, 0, 0, 99), ""},
-		{"a wish for nothing", frameOf(wire.Wanted, 0, 3, 9, 0, 0, 0), ""},
-		{"a wish for too much", frameOf(wire.Wanted, 0, 1, 9, 0, 0, 101), "it asks for 101 bytes of a message of 100"},
-		{"a wish for what was announced to another rank", frameOf(wire.Wanted, 0, 2, 9, 0, 0, 8), "it asks for the message 2, which was not announced to it"},
-		{"a wish for what was taken back", frameOf(wire.Wanted, 0, 4, 9, 0, 0, 100), ""},
-		{"a wish for what was never announced", frameOf(wire.Wanted, 0, 5, 9, 0, 0, 100), "it asks for the message 5, which was not announced to it"},
-		{"a wish for number 0", frameOf(wire.Wanted, 0, 0, 9, 0, 0, 100), "it asks for the message 0, which was not announced to it"},
+		{"a wish", frameOf(wire.CTS, 0, 1, 9, 0, 0, 100), ""},
+		{"a wish for a part", frameOf(wire.CTS, 0, 3, 9, 0, 0, 99), ""},
+		{"a wish for nothing", frameOf(wire.CTS, 0, 3, 9, 0, 0, 0), ""},
+		{"a wish for too much", frameOf(wire.CTS, 0, 1, 9, 0, 0, 101), "it asks for 101 bytes of a message of 100"},
+		{"a wish for what was announced to another rank", frameOf(wire.CTS, 0, 2, 9, 0, 0, 8), "it asks for the message 2, which was not announced to it"},
+		{"a wish for what was taken back", frameOf(wire.CTS, 0, 4, 9, 0, 0, 100), ""},
+		{"a wish for what was never announced", frameOf(wire.CTS, 0, 5, 9, 0, 0, 100), "it asks for the message 5, which was not announced to it"},
+		{"a wish for number 0", frameOf(wire.CTS, 0, 0, 9, 0, 0, 100), "it asks for the message 0, which was not announced to it"},
 		{"a nudge", frameOf(wire.Nudging, 0, 4), ""},
 		{"an answer", frameOf(wire.Answering, 0), ""},
-		{"an obituary of a rank that is not there", frameOf(wire.Mourning, 0, 3), "it says that rank 3 is lost"},
-		{"an obituary of another rank", frameOf(wire.Mourning, 0, 2), ""},
+		{"an obituary of a rank that is not there", frameOf(wire.FailureNotice, 0, 3), "it says that rank 3 is lost"},
+		{"an obituary of another rank", frameOf(wire.FailureNotice, 0, 2), ""},
 		{"an end by a rank that is not there", frameOf(wire.Ending, 0, 3), "it says that the run ends because of rank 3 (0)"},
 		{"an end of no kind", frameOf(wire.Ending, 0, 2, endDeadlock+1), "it says that the run ends because of rank 2 (3)"},
 		{"a revocation", frameOf(wire.Revoking, 0, 1<<32|2), ""},
@@ -185,8 +185,8 @@ func TestFramesOfOtherProcesses(t *testing.T) {
 		{"a disagreement about messages", frameOf(wire.Disagreeing, 2*coll.SignatureBytes, 1<<32|3, 1, 1), "it says in 48 bytes that ranks do not agree"},
 		{"kind 0", frameOf(0, 0), "it sends a frame of the unknown kind 0"},
 		{"the first unknown kind", frameOf(wire.Disagreeing+1, 0), fmt.Sprintf("it sends a frame of the unknown kind %d", wire.Disagreeing+1)},
-		{"a stall", frameOf(wire.Stalling, 3, 0, 0, 0, 0, 1), ""},
-		{"a question", frameOf(wire.Asking, 0, 1), ""},
+		{"a stall", frameOf(wire.BlockedReport, 3, 0, 0, 0, 0, 1), ""},
+		{"a question", frameOf(wire.BlockedQuery, 0, 1), ""},
 	} {
 		t.Run(row.name, func(t *testing.T) {
 			ep, c := withNeighbours(t, true)
@@ -201,7 +201,7 @@ func TestFramesOfOtherProcesses(t *testing.T) {
 			p.hear(1, row.f)
 			lost := p.trouble.Load().lostRank(1)
 			counted := int64(1)
-			if kind := wire.Protocol(row.f.Head[3] >> 8); kind == wire.Stalling || kind == wire.Asking {
+			if kind := wire.Protocol(row.f.Head[3] >> 8); kind == wire.BlockedReport || kind == wire.BlockedQuery {
 				counted = 0
 			}
 			require.Equal(t, before+counted, p.traffic.here.Load(), "frames that have had their effect")
@@ -214,7 +214,7 @@ func TestFramesOfOtherProcesses(t *testing.T) {
 			require.ErrorContains(t, lost, "rank 1 is lost: bad frame: "+row.wrong)
 			told := 0
 			for _, f := range ep.take() { // of the loss
-				if wire.Protocol(f.Head[3]>>8) == wire.Mourning {
+				if wire.Protocol(f.Head[3]>>8) == wire.FailureNotice {
 					require.Equal(t, []uint64{2, 1}, []uint64{uint64(f.dst), f.Head[0]})
 					require.Contains(t, string(f.Data), row.wrong)
 					told++
@@ -253,13 +253,13 @@ func TestSendByTheBook(t *testing.T) {
 						runtime.Gosched()
 					}
 					require.Len(t, sent, 1)
-					h := wire.Header{Proto: wire.Ready, Elem: mem.Int32, ElemSize: 4, Tag: 6, Length: uint64(buf.Bytes())}
+					h := wire.Header{Proto: wire.RTS, Elem: mem.Int32, ElemSize: 4, Tag: 6, Length: uint64(buf.Bytes())}
 					require.Equal(t, 1, sent[0].dst)
 					require.Equal(t, h.Pack(), sent[0].Head)
 					require.Equal(t, binary.LittleEndian.AppendUint64(nil, 1), sent[0].Data)
 					require.Equal(t, int64(1), c.proc.traffic.sent.Load())
 
-					c.proc.hear(1, frameOf(wire.Wanted, 0, 1, 50, 0, 0, uint64(want)))
+					c.proc.hear(1, frameOf(wire.CTS, 0, 1, 50, 0, 0, uint64(want)))
 					if want > 0 {
 						require.Len(t, ep.pushes, 1)
 						require.Equal(t, []int{1, 50}, []int{ep.pushes[0].dst, int(ep.pushes[0].key)})
@@ -274,7 +274,7 @@ func TestSendByTheBook(t *testing.T) {
 					require.False(t, c.proc.underWay())
 					require.Empty(t, ep.take())
 					require.Empty(t, c.proc.far.sends)
-					c.proc.hear(1, frameOf(wire.Wanted, 0, 1, 50, 0, 0, uint64(want)))
+					c.proc.hear(1, frameOf(wire.CTS, 0, 1, 50, 0, 0, uint64(want)))
 					require.ErrorContains(t, c.proc.trouble.Load().lostRank(1), "it asks for the message 1, which was not announced to it")
 				})
 			}
@@ -305,7 +305,7 @@ func TestReceiveByTheBook(t *testing.T) {
 				t.Run(fmt.Sprintf("%s, message first %v, fails %v", row.name, early, fails), func(t *testing.T) {
 					ep, c := withNeighbours(t, true)
 					buf, got := row.into()
-					h := wire.Header{Proto: wire.Ready, Elem: mem.Int64, ElemSize: 8, Src: 1, Tag: 3, Length: length}
+					h := wire.Header{Proto: wire.RTS, Elem: mem.Int64, ElemSize: 8, Src: 1, Tag: 3, Length: length}
 					announce := func() { c.proc.hear(1, frameOfHeader(h, binary.LittleEndian.AppendUint64(nil, 31))) }
 					if early {
 						announce()
@@ -318,7 +318,7 @@ func TestReceiveByTheBook(t *testing.T) {
 					sent := ep.take()
 					require.Len(t, sent, 1)
 					key := sent[0].Head[1]
-					require.Equal(t, frameOf(wire.Wanted, 0, 31, key, 0, 0, uint64(row.want)).Head, sent[0].Head)
+					require.Equal(t, frameOf(wire.CTS, 0, 31, key, 0, 0, uint64(row.want)).Head, sent[0].Head)
 					require.Equal(t, 1, sent[0].dst)
 					if row.want > 0 {
 						require.False(t, r.Done())
@@ -400,7 +400,7 @@ func TestFabricThatSendsNothing(t *testing.T) {
 			if send == nil {
 				r := c.Irecv(Of(make([]byte, 1000)), 1, 2)
 				ep.fails = errTest
-				c.proc.hear(1, frameOfHeader(wire.Header{Proto: wire.Ready, Elem: mem.Byte, ElemSize: 1, Src: 1, Tag: 2, Length: 1000}, make([]byte, 8)))
+				c.proc.hear(1, frameOfHeader(wire.Header{Proto: wire.RTS, Elem: mem.Byte, ElemSize: 1, Src: 1, Tag: 2, Length: 1000}, make([]byte, 8)))
 				send = func(*Comm) error { return wait(r) }
 			}
 			ep.fails = errTest
@@ -525,7 +525,7 @@ func TestWishForWhatWasTakenBack(t *testing.T) {
 		require.False(t, c.Issend(Of(make([]byte, 100)), 1, 1).Done())
 	}
 	require.True(t, p.far.withdraw(1))
-	wish := frameOf(wire.Wanted, 0, 1, 9, 0, 0, 100)
+	wish := frameOf(wire.CTS, 0, 1, 9, 0, 0, 100)
 	p.hear(2, wish)
 	require.ErrorContains(t, p.trouble.Load().lostRank(2), "it asks for the message 1, which was not announced to it")
 	p.hear(1, wish)

@@ -45,7 +45,7 @@ func fill(h *wire.Header, c *Comm, buf *mem.Buffer, tag int) {
 // protocolOf chooses how a message travels.
 func (c *Comm) protocolOf(bytes uint64, synchronous bool) wire.Protocol {
 	if synchronous || bytes > c.eager {
-		return wire.Ready
+		return wire.RTS
 	}
 	return wire.Eager
 }
@@ -70,7 +70,7 @@ func (c *Comm) send(name string, buf mem.Buffer, dst, tag int, synchronous bool)
 	op.init(c, name, blockedCall, &buf, dst, tag)
 	received, err := c.transmit(name, &h, nil, op, dst)
 	if err == nil && !received {
-		if h.Proto == wire.Ready {
+		if h.Proto == wire.RTS {
 			c.proc.await(op.self.Ch)
 			op.job = op.job.Help()
 			err = op.err
@@ -107,7 +107,7 @@ func (c *Comm) isend(name string, buf mem.Buffer, dst, tag int, synchronous bool
 	}
 	var h wire.Header
 	fill(&h, c, &buf, tag)
-	h.Ctx, h.Proto = c.ctx, wire.Ready
+	h.Ctx, h.Proto = c.ctx, wire.RTS
 	op := new(sendOp)
 	op.init(c, name, aRequest, &buf, dst, tag)
 	op.owner = op // for its name
@@ -290,7 +290,7 @@ func (s *seeker) seek(c *Comm, buf *mem.Buffer, src, tag int) sought {
 	s.ctx, s.from = c.ctx, uint64(uint32(src))<<32|uint64(uint32(tag))
 	s.op.c, s.op.buf = c, *buf
 	s.op.entry.Key.Ctx, s.op.entry.Key.Src, s.op.entry.Key.Tag = c.ctx, int32(src), int32(tag)
-	_, tired := p.engine.Seek(s.met)
+	_, tired := p.engine.PollUntil(s.met)
 	s.on = false
 	s.op.buf.Forget() // not to be kept until the next receive
 	if !s.picked {
@@ -316,7 +316,7 @@ func (s *sought) await(p *proc, ch <-chan struct{}) {
 	if s.tired {
 		p.engine.Leave()
 	} else {
-		p.engine.Look(ch, s.looks)
+		p.engine.PollChannel(ch, s.looks)
 	}
 	s.looks = false
 	<-ch

@@ -10,8 +10,8 @@ import (
 	"weft/comm/internal/coll"
 	"weft/comm/internal/count"
 	"weft/comm/internal/match"
-	"weft/comm/internal/meet"
 	"weft/comm/internal/mem"
+	"weft/comm/internal/smcoll"
 	"weft/comm/internal/wire"
 	"weft/internal/fabric"
 	"weft/internal/progress"
@@ -25,7 +25,7 @@ func newProc(w *world, ep fabric.Endpoint, ranks int) *proc {
 	if p.engine = progress.New(ep.Sources(), w.pace(ranks)); p.engine.Polls() {
 		anyEngine.Store(p.engine)
 	}
-	p.near.indices, p.near.windows = meet.NewIndices(), new(meet.Windows)
+	p.near.indices, p.near.windows = smcoll.NewIndices(), new(smcoll.Staging)
 	p.seeker.init(p, w.size)
 	ep.Bind(p, p.engine)
 	return p
@@ -44,7 +44,7 @@ func (p *proc) leave(entered *bool) {
 
 // await takes the token of ch, which ends a blocking call.
 func (p *proc) await(ch <-chan struct{}) {
-	p.engine.Look(ch, false)
+	p.engine.PollChannel(ch, false)
 	<-ch
 }
 
@@ -216,7 +216,7 @@ func (p *proc) arrive(h *wire.Header, data []byte, from *sendOp) bool {
 	msg := messages.Get().(*message)
 	msg.h, msg.data, msg.entry.Key = *h, blk, key
 	switch {
-	case h.Proto == wire.Ready:
+	case h.Proto == wire.RTS:
 		msg.from = from
 	case blk == nil:
 		copyEager(msg.small[:h.Length], data, from)
@@ -251,7 +251,7 @@ func (p *proc) file(h *wire.Header, msg *message) {
 
 // refuse ends a send whose message is not taken.
 func refuse(h *wire.Header, from *sendOp, err error) {
-	if from != nil && h.Proto == wire.Ready {
+	if from != nil && h.Proto == wire.RTS {
 		from.refused(err)
 	}
 }

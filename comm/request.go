@@ -210,7 +210,7 @@ func (r *Request) park(ctx context.Context, entered bool) error {
 		}
 		return nil
 	}
-	r.engine.Look(n.Ch, entered)
+	r.engine.PollChannel(n.Ch, entered)
 	if ctx == nil || ctx.Done() == nil {
 		n.count.Sleep()
 		<-n.Ch
@@ -305,7 +305,7 @@ func WaitAny(ctx context.Context, reqs ...*Request) (int, Status, error) {
 	if registered == len(reqs) {
 		for _, r := range reqs {
 			if r != nil {
-				r.engine.Look(ch, false)
+				r.engine.PollChannel(ch, false)
 				break
 			}
 		}

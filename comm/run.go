@@ -16,11 +16,11 @@ import (
 	"slices"
 	"sync"
 
-	"weft/comm/internal/ballot"
 	"weft/comm/internal/callback"
 	"weft/comm/internal/coll"
+	"weft/comm/internal/consensus"
 	"weft/comm/internal/count"
-	"weft/comm/internal/meet"
+	"weft/comm/internal/smcoll"
 	"weft/internal/boot"
 	"weft/internal/env"
 	"weft/internal/event"
@@ -175,7 +175,7 @@ func (p *proc) run(body func(c *Comm) error) {
 	w := p.world
 	c := w.comm(p.rank)
 	p.count(c)
-	c.sit(meet.World)
+	c.sit(smcoll.World)
 	p.known(c)
 	p.goroutine.Store(waits.ID())
 	defer p.returned.Store(true)
@@ -213,7 +213,7 @@ func (w *world) leave(p *proc) {
 	d := c.disagreement(p.trouble.Load())
 	if w.survive || d != nil && d.heard.Load() {
 		// the program has handled it, so it is no failure; but barriers are none any more
-		_, r := c.agree(ballot.VoteLeave, 0) // a barrier of those that live
+		_, r := c.agree(consensus.Leave, 0) // a barrier of those that live
 		_ = wait(r)
 		return
 	}
@@ -395,7 +395,7 @@ func (w *world) endHere(cause error, tell bool) bool {
 	for _, p := range w.own {
 		p.kill(a)
 	}
-	w.stages.Look() // once, for all ranks
+	w.stages.Progress() // once, for all ranks
 	if tell {
 		w.spread(cause)
 	}

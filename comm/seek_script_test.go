@@ -61,7 +61,7 @@ func TestSeekByTheBook(t *testing.T) {
 		return &f
 	}
 	same := func(*wire.Header) {}
-	announcement := frame(func(h *wire.Header) { h.Proto = wire.Ready })
+	announcement := frame(func(h *wire.Header) { h.Proto = wire.RTS })
 	announcement.Data = make([]byte, 8)
 	for _, row := range []struct {
 		name     string
@@ -77,7 +77,7 @@ func TestSeekByTheBook(t *testing.T) {
 		{"another tag first", []*fabric.Frame{frame(func(h *wire.Header) { h.Tag = 6 }), frame(same)}, 1, 5, true, nil, 1, 1, false},
 		{"another source first", []*fabric.Frame{frame(func(h *wire.Header) { h.Src = 2 }), frame(same)}, 1, 5, true, nil, 1, 1, false},
 		{"another communicator first", []*fabric.Frame{frame(func(h *wire.Header) { h.Ctx = 2 }), frame(same)}, 1, 5, true, nil, 1, 1, false},
-		{"a large one first", []*fabric.Frame{frame(func(h *wire.Header) { h.Proto = wire.Ready }), frame(same)}, 1, 5, true, nil, 1, -1, true},
+		{"a large one first", []*fabric.Frame{frame(func(h *wire.Header) { h.Proto = wire.RTS }), frame(same)}, 1, 5, true, nil, 1, -1, true},
 		{"an announcement first", []*fabric.Frame{announcement, frame(same)}, 1, 5, true, nil, 1, -1, true},
 		{"a part of a collective first", []*fabric.Frame{frame(func(h *wire.Header) { h.Aux = 1 }), frame(same)}, 1, 5, true, nil, 1, -1, true},
 		{"a wrong one first", []*fabric.Frame{frame(func(h *wire.Header) { h.Length = 2 }), frame(same)}, 1, 5, true, nil, 1, -1, true},

@@ -6,9 +6,9 @@ package comm
 import (
 	"time"
 
-	"weft/comm/internal/ballot"
+	"weft/comm/internal/consensus"
 	"weft/comm/internal/match"
-	"weft/comm/internal/meet"
+	"weft/comm/internal/smcoll"
 )
 
 // staleAfter is how long a collective waits, at least, until the other rank is asked. Well over
@@ -24,7 +24,7 @@ func (s *stale) begin(w *world) {
 }
 
 // inSight reports whether all collectives are in sight, where ranks meet. Agreements are not.
-func (s *stale) inSight() bool { return !s.w.apart && s.w.direct && s.w.size <= meet.FlatRanks }
+func (s *stale) inSight() bool { return !s.w.apart && s.w.direct && s.w.size <= smcoll.FlatRanks }
 
 // need sees to it that a look is to come. It does nothing for ranks that Run has not started, as
 // tests have them: no end would stop the timer.
@@ -97,7 +97,7 @@ func (s *stale) ask(all bool) (asked bool) {
 			note(p.find(a.Key.Ctx&^1, nil), waiting{a.Key, waitMessage})
 		})
 		p.mu.Unlock()
-		p.ballots.Each(func(ctx uint64, seq uint32, a *ballot.Agreement) {
+		p.ballots.Each(func(ctx uint64, seq uint32, a *consensus.Agreement) {
 			if a.Waits() && a.Number != 0 {
 				if r := a.Ballot.Awaits(); r >= 0 {
 					note((*Comm)(a.Group.(*voters)), waiting{match.Key{Ctx: ctx | 1, Src: int32(r), Tag: int32(seq)}, waitVote})

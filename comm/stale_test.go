@@ -13,8 +13,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"weft/comm/internal/ballot"
-	"weft/comm/internal/meet"
+	"weft/comm/internal/consensus"
+	"weft/comm/internal/smcoll"
 	"weft/comm/internal/wire"
 	"weft/internal/fabric/inproc"
 )
@@ -56,7 +56,7 @@ func TestLooksAtWhatWaits(t *testing.T) {
 	late.look()
 	require.Empty(t, s.questions(), "it was asked")
 
-	a, vote := c.agree(ballot.VoteAgree, 7)
+	a, vote := c.agree(consensus.Agree, 7)
 	require.NotZero(t, a.Number)
 	d := c.sub([]int{2, 1}, 1<<32|2)
 	c.proc.known(d)
@@ -95,7 +95,7 @@ func TestWhoNeedsToLook(t *testing.T) {
 		w    *world
 		want bool
 	}{
-		{&world{direct: true, size: meet.FlatRanks}, true}, {&world{direct: true, size: meet.FlatRanks + 1}, false},
+		{&world{direct: true, size: smcoll.FlatRanks}, true}, {&world{direct: true, size: smcoll.FlatRanks + 1}, false},
 		{&world{size: 2}, false}, {&world{direct: true, size: 2, apart: true}, false},
 	} {
 		s := stale{w: x.w}

@@ -10,11 +10,11 @@ import (
 	"strings"
 	"time"
 
-	"weft/comm/internal/ballot"
 	"weft/comm/internal/coll"
+	"weft/comm/internal/consensus"
+	"weft/comm/internal/deadlock"
 	"weft/comm/internal/match"
-	"weft/comm/internal/meet"
-	"weft/comm/internal/stall"
+	"weft/comm/internal/smcoll"
 	"weft/comm/internal/wire"
 	"weft/internal/fabric"
 	"weft/internal/waits"
@@ -71,14 +71,14 @@ func (w *world) watchStalls() (quiet func()) {
 
 // newStalls returns what looks for deadlocks; nil: nobody does. Among processes that is where each
 // has one rank.
-func (w *world) newStalls() *stall.Watch {
+func (w *world) newStalls() *deadlock.Detector {
 	switch {
 	case w.cfg.DeadlockWarnings < 0 || w.apart && len(w.own) > 1:
 		return nil
 	case w.apart:
-		return stall.New((*stallHost)(w), w.own[0].rank, w.size, w.cfg.DeadlockWarnings, stallPeriod)
+		return deadlock.New((*stallHost)(w), w.own[0].rank, w.size, w.cfg.DeadlockWarnings, stallPeriod)
 	default:
-		return stall.New((*stallHost)(w), 0, 1, w.cfg.DeadlockWarnings, stallPeriod)
+		return deadlock.New((*stallHost)(w), 0, 1, w.cfg.DeadlockWarnings, stallPeriod)
 	}
 }
 
@@ -90,14 +90,14 @@ func (h *stallHost) Compare() bool   { return h.late.askAll() }
 
 // Look says whether all ranks of this process wait for something that nothing else in this process
 // can bring, or nothing but goroutines of the program. README.md, "Deadlocks", has the argument.
-func (h *stallHost) Look() *stall.Found {
+func (h *stallHost) Inspect() *deadlock.Found {
 	w := (*world)(h)
 	before := w.activity()
 	census, ok := waits.Take()
 	if !ok || census.Timed > 0 {
 		return nil
 	}
-	found := &stall.Found{Certain: census.Closed() && (w.apart || !census.Outside)}
+	found := &deadlock.Found{Certain: census.Closed() && (w.apart || !census.Outside)}
 	for _, p := range w.own {
 		if p.underWay() {
 			return nil
@@ -127,8 +127,8 @@ func (h *stallHost) Look() *stall.Found {
 // The frames of Tell and Ask are not counted, so that to ask changes nothing. Errors are those of
 // the run.
 
-func (h *stallHost) Tell(question uint64, found *stall.Found) {
-	f := fabric.Frame{Head: [fabric.HeadWords]uint64{question, 0, 0, wire.Stalling.Word()}}
+func (h *stallHost) Tell(question uint64, found *deadlock.Found) {
+	f := fabric.Frame{Head: [fabric.HeadWords]uint64{question, 0, 0, wire.BlockedReport.Word()}}
 	if found != nil {
 		text := strings.Join(found.Waits, "\n")
 		f.Head[1], f.Head[2], f.Head[4] = uint64(found.Sent), uint64(found.Here), 1
@@ -145,7 +145,7 @@ func (h *stallHost) Ask(question uint64) {
 		return
 	}
 	for r := 1; r < h.size; r++ {
-		_ = h.own[0].ep.Send(r, fabric.Frame{Head: [fabric.HeadWords]uint64{question, 0, 0, wire.Asking.Word()}})
+		_ = h.own[0].ep.Send(r, fabric.Frame{Head: [fabric.HeadWords]uint64{question, 0, 0, wire.BlockedQuery.Word()}})
 	}
 }
 
@@ -153,10 +153,10 @@ func (h *stallHost) Ask(question uint64) {
 func (w *world) hearStall(src int, f *fabric.Frame) {
 	switch {
 	case w.stalls == nil: // this rank waits for ever
-	case wire.Protocol(f.Head[3]>>8) == wire.Stalling:
-		var found *stall.Found
+	case wire.Protocol(f.Head[3]>>8) == wire.BlockedReport:
+		var found *deadlock.Found
 		if f.Head[4] != 0 {
-			found = &stall.Found{Certain: f.Head[4] == 1, Waits: []string{string(f.Data[:min(len(f.Data), maxReason)])}, Sent: int64(f.Head[1]), Here: int64(f.Head[2])}
+			found = &deadlock.Found{Certain: f.Head[4] == 1, Waits: []string{string(f.Data[:min(len(f.Data), maxReason)])}, Sent: int64(f.Head[1]), Here: int64(f.Head[2])}
 		}
 		w.stalls.Hear(src, f.Head[0], found)
 	case src == 0:
@@ -312,10 +312,10 @@ func (w *world) pending() map[*proc][]string {
 	}
 	for _, p := range w.own {
 		p.queued(func(op *recvOp) { add(p, op.describe()) }, func(op *sendOp) { add(op.c.proc, op.describe()) })
-		p.ballots.Each(func(_ uint64, _ uint32, a *ballot.Agreement) {
+		p.ballots.Each(func(_ uint64, _ uint32, a *consensus.Agreement) {
 			switch {
 			case !a.Waits():
-			case a.Ballot.Mine.Kind == ballot.VoteLeave:
+			case a.Ballot.Mine.Kind == consensus.Leave:
 				add(p, "the end of all ranks")
 			default:
 				add(p, "an agreement with "+(*Comm)(a.Group.(*voters)).place())
@@ -323,7 +323,7 @@ func (w *world) pending() map[*proc][]string {
 		})
 	}
 	for _, st := range w.stages.All() {
-		st.Waiting(func(h meet.Host, text string) {
+		st.Waiting(func(h smcoll.Host, text string) {
 			c := (*Comm)(h.(*host))
 			add(c.proc, text+", at "+c.place())
 		})

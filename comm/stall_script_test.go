@@ -15,7 +15,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"weft/comm/internal/stall"
+	"weft/comm/internal/deadlock"
 	"weft/comm/internal/wire"
 	"weft/internal/waits"
 )
@@ -77,14 +77,14 @@ func TestStallFrames(t *testing.T) {
 	ep, c := amongNeighbours(t, 1, Config{})
 	h := (*stallHost)(c.world)
 	long := strings.Repeat("x", maxReason)
-	for state, found := range []*stall.Found{nil, {Certain: true, Waits: []string{"x", "y"}, Sent: 7, Here: 9}, {Waits: []string{long[1:], "yz"}, Sent: 1 << 40, Here: 1}} {
+	for state, found := range []*deadlock.Found{nil, {Certain: true, Waits: []string{"x", "y"}, Sent: 7, Here: 9}, {Waits: []string{long[1:], "yz"}, Sent: 1 << 40, Here: 1}} {
 		h.Tell(uint64(4*state), found)
 		sent := ep.take()
 		require.Len(t, sent, 1)
 		require.Zero(t, sent[0].dst)
-		want := frameOf(wire.Stalling, 0, uint64(4*state))
+		want := frameOf(wire.BlockedReport, 0, uint64(4*state))
 		if found != nil {
-			want = frameOf(wire.Stalling, 0, uint64(4*state), uint64(found.Sent), uint64(found.Here), 0, uint64(state))
+			want = frameOf(wire.BlockedReport, 0, uint64(4*state), uint64(found.Sent), uint64(found.Here), 0, uint64(state))
 			require.Equal(t, map[bool]string{true: "x\ny", false: long[1:] + "\n"}[found.Certain], string(sent[0].Data))
 		}
 		require.Equal(t, want.Head, sent[0].Head)
@@ -94,15 +94,15 @@ func TestStallFrames(t *testing.T) {
 	(*stallHost)(c.world).Ask(7)
 	for i, f := range ep.take() {
 		require.Equal(t, i+1, f.dst)
-		require.Equal(t, frameOf(wire.Asking, 0, 7).Head, f.Head)
+		require.Equal(t, frameOf(wire.BlockedQuery, 0, 7).Head, f.Head)
 	}
 	require.Zero(t, c.proc.traffic.sent.Load(), "to ask changes nothing")
-	c.proc.hear(1, frameOf(wire.Asking, 0, 3))
-	c.proc.hear(2, frameOf(wire.Stalling, 0, 3))
+	c.proc.hear(1, frameOf(wire.BlockedQuery, 0, 3))
+	c.proc.hear(2, frameOf(wire.BlockedReport, 0, 3))
 	require.Zero(t, c.proc.traffic.here.Load())
 
 	_, c = amongNeighbours(t, 1, Config{DeadlockWarnings: -1})
 	require.Nil(t, c.world.stalls)
-	c.proc.hear(0, frameOf(wire.Asking, 0, 3)) // it waits for ever
+	c.proc.hear(0, frameOf(wire.BlockedQuery, 0, 3)) // it waits for ever
 	c.world.watchStalls()()
 }

@@ -48,7 +48,7 @@ func TestDeadlock(t *testing.T) {
 // certain looks, and reports whether it has found a deadlock for sure.
 func certain(w *world) (yes bool) {
 	waits.Service(func() { // as the goroutine that does so otherwise
-		found := (*stallHost)(w).Look()
+		found := (*stallHost)(w).Inspect()
 		yes = found != nil && found.Certain
 	})()
 	return yes
@@ -99,7 +99,7 @@ func TestNoDeadlock(t *testing.T) {
 			for range 50 {
 				require.False(t, certain(w))
 				if name == "a deadline may end it" {
-					waits.Service(func() { assert.Nil(t, (*stallHost)(w).Look(), "not even a doubt") })()
+					waits.Service(func() { assert.Nil(t, (*stallHost)(w).Inspect(), "not even a doubt") })()
 				}
 				runtime.Gosched()
 			}

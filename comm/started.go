@@ -23,7 +23,7 @@ import (
 var wrapEndpoint func(fabric.Endpoint) fabric.Endpoint
 
 // runStarted runs body as the one rank that this process was started as.
-func runStarted(ctx context.Context, cfg Config, place *boot.Place, body func(c *Comm) error) (err error) {
+func runStarted(ctx context.Context, cfg Config, place *boot.Identity, body func(c *Comm) error) (err error) {
 	job, err := place.Join(ctx) // in any case: the others are to hear of what is wrong here
 	if err == nil && job.Client == nil {
 		defer func() {

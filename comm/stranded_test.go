@@ -30,19 +30,19 @@ func TestStrandedOperationsWaitForNews(t *testing.T) {
 		},
 		"a send whose payload is not taken": func(ep *neighbour, c *Comm) *Request {
 			r := c.Isend(big(), 1, 2)
-			c.proc.hear(1, frameOf(wire.Wanted, 0, 1, 7, 0, 0, 1000))
+			c.proc.hear(1, frameOf(wire.CTS, 0, 1, 7, 0, 0, 1000))
 			ep.pushes[0].done(errTest)
 			return r
 		},
 		"the same from memory in pieces": func(ep *neighbour, c *Comm) *Request {
 			r := c.Isend(Vector(make([]byte, 2000), 1000, 1, 2), 1, 2)
-			c.proc.hear(1, frameOf(wire.Wanted, 0, 1, 7, 0, 0, 1000))
+			c.proc.hear(1, frameOf(wire.CTS, 0, 1, 7, 0, 0, 1000))
 			ep.pushes[0].done(errTest)
 			return r
 		},
 		"a receive whose payload does not come": func(ep *neighbour, c *Comm) *Request {
 			r := c.Irecv(big(), 1, 2)
-			c.proc.hear(1, frameOfHeader(wire.Header{Proto: wire.Ready, Elem: mem.Byte, ElemSize: 1, Src: 1, Tag: 2, Length: 1000}, make([]byte, 8)))
+			c.proc.hear(1, frameOfHeader(wire.Header{Proto: wire.RTS, Elem: mem.Byte, ElemSize: 1, Src: 1, Tag: 2, Length: 1000}, make([]byte, 8)))
 			ep.expected.Lose(1, errTest)
 			return r
 		},
@@ -149,7 +149,7 @@ func TestLossThatAFabricReports(t *testing.T) {
 		sent := ep.take()
 		require.Len(t, sent, 1)
 		require.Equal(t, 1, sent[0].dst)
-		require.Equal(t, frameOf(wire.Mourning, 0, 2).Head, sent[0].Head)
+		require.Equal(t, frameOf(wire.FailureNotice, 0, 2).Head, sent[0].Head)
 		require.Equal(t, "test", string(sent[0].Data))
 		require.Equal(t, []int{2}, c.Failed())
 		c.proc.Lost(2, errors.New("again"))
@@ -165,7 +165,7 @@ func TestLossThatAFabricReports(t *testing.T) {
 // others it has from whoever told it.
 func TestObituaries(t *testing.T) {
 	say := func(c *Comm, src int, of uint64, why string) {
-		f := frameOf(wire.Mourning, 0, of)
+		f := frameOf(wire.FailureNotice, 0, of)
 		f.Data = []byte(why)
 		c.proc.hear(src, f)
 	}
@@ -186,7 +186,7 @@ func TestObituaries(t *testing.T) {
 	for _, n := range []int{maxReason - 1, maxReason, maxReason + 1} {
 		f := obituary(2, errors.New(strings.Repeat("x", n)))
 		require.Len(t, f.Data, min(n, maxReason))
-		require.Equal(t, frameOf(wire.Mourning, 0, 2).Head, f.Head)
+		require.Equal(t, frameOf(wire.FailureNotice, 0, 2).Head, f.Head)
 	}
 	require.Equal(t, "test", string(obituary(2, &LostError{Rank: 2, Err: errTest}).Data))
 	require.Equal(t, "rank 1 is lost: test", string(obituary(2, &LostError{Rank: 1, Err: errTest}).Data))
@@ -200,11 +200,11 @@ func TestTransfersAtOnce(t *testing.T) {
 	var reqs []*Request
 	for i := range 5 {
 		reqs = append(reqs, c.Irecv(Of(make([]byte, 100)), 1, i), c.Issend(Of([]byte{1}), 1, i))
-		c.proc.hear(1, frameOfHeader(wire.Header{Proto: wire.Ready, Elem: mem.Byte, ElemSize: 1, Src: 1, Tag: int32(i), Length: 100}, []byte{byte(i), 0, 0, 0, 0, 0, 0, 0}))
+		c.proc.hear(1, frameOfHeader(wire.Header{Proto: wire.RTS, Elem: mem.Byte, ElemSize: 1, Src: 1, Tag: int32(i), Length: 100}, []byte{byte(i), 0, 0, 0, 0, 0, 0, 0}))
 	}
 	for _, f := range ep.take() {
 		key := f.Head[1]
-		if wire.Protocol(f.Head[3]>>8) == wire.Ready {
+		if wire.Protocol(f.Head[3]>>8) == wire.RTS {
 			key = uint64(f.Data[0])
 		}
 		require.False(t, keys[key])

@@ -149,16 +149,16 @@ func (op *sendOp) refused(err error) {
 	switch {
 	case err == ErrRevoked:
 		if p.revoke(op.c.ctx) {
-			p.world.stages.Look()
+			p.world.stages.Progress()
 		}
 	case errors.As(err, &lost) && lost.Rank != p.rank && p.world.aborted.Load() == nil:
 		if p.lose(lost.Rank, lost) {
-			p.world.stages.Look()
+			p.world.stages.Progress()
 		}
 	case errors.Is(err, ErrMismatch):
 		ctx := op.c.hist.c.ctx
 		if d := op.c.peers[op.dst].trouble.Load().disagrees[ctx]; d != nil && p.disagreed(ctx, d) {
-			p.world.stages.Look()
+			p.world.stages.Progress()
 		}
 	}
 	op.done(op.fail(err))

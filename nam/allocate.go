@@ -67,7 +67,7 @@ func (s *Store) exchange(c *comm.Comm, size, unit int, set *settings) ([]offer, 
 	h := fnv.New64a()
 	h.Write([]byte(set.name))
 	mine := offer{size: int64(size), unit: int64(unit), structure: int64(set.structure), consistency: int64(set.consistency),
-		sync: int64(set.sync), mode: int64(set.mode), nameHash: int64(h.Sum64()), manifestation: int64(set.manifestation), place: s.st.Place()}
+		sync: int64(set.sync), mode: int64(set.mode), nameHash: int64(h.Sum64()), manifestation: int64(set.manifestation), place: s.st.Identity()}
 	offers := make([]offer, c.Size())
 	if err := c.Allgather(comm.Of([]offer{mine}), comm.Of(offers)); err != nil {
 		return nil, err
@@ -97,7 +97,7 @@ func (s *Store) exchange(c *comm.Comm, size, unit int, set *settings) ([]offer, 
 
 // sameStore finds ranks that have another directory open. All ranks come to the same verdict.
 func (s *Store) sameStore(c *comm.Comm) error {
-	mine := s.st.Place()
+	mine := s.st.Identity()
 	all := make([]uint64, len(mine)*c.Size())
 	if err := c.Allgather(comm.Of(mine[:]), comm.Of(all)); err != nil {
 		return err

@@ -57,7 +57,7 @@ func TestEvents(t *testing.T) {
 		var story []string
 		for e, err := range set.Events() {
 			require.NoError(t, err)
-			if e.Source.Place.Index == 0 && e.Kind().Info().Group == "windows" {
+			if e.Source.Location.Index == 0 && e.Kind().Info().Group == "windows" {
 				text := set.Describe(e)
 				if _, after, ok := strings.Cut(text, ": "); ok && strings.HasPrefix(text, "request") {
 					text = after // whose number may be any

@@ -16,7 +16,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"weft/comm"
-	"weft/internal/event/witness"
+	"weft/internal/event/oracle"
 	"weft/nam"
 	"weft/rma"
 	"weft/trace"
@@ -33,7 +33,7 @@ func newTestStore(t *testing.T, cfg nam.Config) *nam.Store {
 // run runs ranks. All that their windows do must be legal: it is recorded and replayed.
 func run(t *testing.T, ranks int, body func(c *comm.Comm) error) {
 	t.Helper()
-	require.NoError(t, comm.Run(t.Context(), comm.Config{Ranks: ranks, Trace: (*trace.Recorder)(witness.New(t))}, body))
+	require.NoError(t, comm.Run(t.Context(), comm.Config{Ranks: ranks, Trace: (*trace.Recorder)(oracle.New(t))}, body))
 }
 
 func expect(ok bool, format string, args ...any) error {

@@ -81,7 +81,7 @@ func (o *Observer) state() *page.State {
 	s.Program, s.PID = program(), os.Getpid()
 	if ports := o.ports.Load(); ports != nil {
 		s.Ports = *ports
-		s.Rank, _ = env.Place()
+		s.Rank, _ = env.RankAndSize()
 	}
 	return s
 }

@@ -20,7 +20,7 @@ import (
 // An address without a host, such as :6060, is for everybody who can reach this machine by any of
 // its networks: that is said, in a line, to Config.Logger or on the standard error.
 func (o *Observer) Listen(address string) (net.Listener, error) {
-	rank, ranks := env.Place()
+	rank, ranks := env.RankAndSize()
 	own, ports, err := portsOf(address, rank, ranks)
 	if err != nil {
 		return nil, fmt.Errorf("observe: %w", err)

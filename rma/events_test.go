@@ -12,7 +12,7 @@ import (
 
 	"weft/comm"
 	"weft/internal/event"
-	"weft/internal/event/witness"
+	"weft/internal/event/oracle"
 	"weft/rma"
 	"weft/trace"
 )
@@ -39,7 +39,7 @@ func (k *taken) Events(s *event.Source, recs []event.Record) {
 				same := event.Make(0, r.Kind(), 0, r.B, r.C)
 				r = &same
 			}
-			k.byRank[s.Place.Index] = append(k.byRank[s.Place.Index], event.Sentence(r, nil))
+			k.byRank[s.Location.Index] = append(k.byRank[s.Location.Index], event.Sentence(r, nil))
 		}
 	}
 }
@@ -113,7 +113,7 @@ func TestEventsOfAWindow(t *testing.T) {
 // Operations of many goroutines, direct and queued, with fences called by others: each belongs to
 // the epoch in which it is carried out, by the checker's rules.
 func TestHammerEvents(t *testing.T) {
-	rec := witness.New(t)
+	rec := oracle.New(t)
 	const writers, puts, fences = 3, 60, 40
 	err := comm.Run(t.Context(), comm.Config{Ranks: 2, Trace: (*trace.Recorder)(rec)}, func(c *comm.Comm) error {
 		w, _, err := rma.Allocate[int64](c, writers)
@@ -148,7 +148,7 @@ func TestHammerEvents(t *testing.T) {
 // all the same.
 func TestEventsOfAnAbortedRun(t *testing.T) {
 	boom := errors.New("boom")
-	err := comm.Run(t.Context(), comm.Config{Ranks: 2, Trace: (*trace.Recorder)(witness.New(t))}, func(c *comm.Comm) error {
+	err := comm.Run(t.Context(), comm.Config{Ranks: 2, Trace: (*trace.Recorder)(oracle.New(t))}, func(c *comm.Comm) error {
 		w, _, err := rma.Allocate[int64](c, 1)
 		if err != nil {
 			return err

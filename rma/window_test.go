@@ -14,7 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"weft/comm"
-	"weft/internal/event/witness"
+	"weft/internal/event/oracle"
 	"weft/internal/fabric/inproc"
 	"weft/rma"
 	"weft/trace"
@@ -31,7 +31,7 @@ var ways = map[string]func(ctx context.Context) context.Context{
 // run runs body in each way. All that the windows do must be legal: it is recorded and replayed.
 func run(t *testing.T, ranks int, body func(c *comm.Comm) error) {
 	t.Helper()
-	rec := witness.New(t)
+	rec := oracle.New(t)
 	for way, as := range ways {
 		if ranks < 2 && way != "together" || ranks < 3 && way == "mixed" {
 			continue

@@ -14,7 +14,7 @@ import (
 
 	"weft/comm"
 	"weft/deps"
-	"weft/internal/event/witness"
+	"weft/internal/event/oracle"
 	"weft/tampi"
 	"weft/task"
 	"weft/trace"
@@ -24,7 +24,7 @@ import (
 // must be legal: it is recorded and replayed.
 func ranks(t *testing.T, n, workers int, body func(t *task.Task, c *comm.Comm) error) error {
 	t.Helper()
-	rec := witness.New(t)
+	rec := oracle.New(t)
 	rt := task.New(task.Config{Workers: workers, Trace: (*trace.Recorder)(rec)})
 	defer func() { require.NoError(t, rt.Close()) }()
 	return comm.Run(context.Background(), comm.Config{Ranks: n, Trace: (*trace.Recorder)(rec)}, func(c *comm.Comm) error {

@@ -29,7 +29,7 @@ func (t *Task) callApart(p *probe.Probe) (err error) {
 		t.slot.Take()
 		err = t.callToldHere(p)
 	}, func(returned bool) {
-		l.Sees(outer != nil)
+		l.Acquire(outer != nil)
 		switch {
 		case returned:
 			t.slot.Take()
@@ -76,7 +76,7 @@ func (t *Task) callTold(p *probe.Probe) error {
 		return t.callApart(p)
 	}
 	err := t.callToldHere(p)
-	p.Sees(t.slot.outer != nil)
+	p.Acquire(t.slot.outer != nil)
 	return err
 }
 

@@ -54,7 +54,7 @@ func (rt *Runtime) spawn(ctx context.Context, pc uintptr, a *Attrs, main func(*T
 func (d *Detached) end(r *run) {
 	p := d.rt.probe
 	if p != nil {
-		p.Sees(false) // the context is made by who has spawned the task
+		p.Acquire(false) // the context is made by who has spawned the task
 	}
 	unhooked := r.unhook()
 	if p != nil {

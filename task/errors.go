@@ -68,7 +68,7 @@ func (t *Task) site() string {
 	if pc == 0 {
 		pc = codeOf(t.fn) + 1
 	}
-	return say.Place(pc)
+	return say.Position(pc)
 }
 
 // panicError turns a recovered value into an error that keeps errors apart.

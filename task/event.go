@@ -105,9 +105,9 @@ func (h *hold) release(err error) {
 		}
 		return
 	}
-	race.Hide()
+	race.Disable()
 	f := flows.Get().(*chain.Flow)
-	race.Show()
+	race.Enable()
 	if rt.probe != nil {
 		rt.probe.Released(t.id)
 	}
@@ -118,7 +118,7 @@ func (h *hold) release(err error) {
 		}
 	}
 	rt.recycle(f)
-	race.Hide()
+	race.Disable()
 	flows.Put(f)
-	race.Show()
+	race.Enable()
 }

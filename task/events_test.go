@@ -17,14 +17,14 @@ import (
 
 // kept is a sink that keeps everything, by source.
 type kept struct {
-	recs map[event.Place][]event.Record
+	recs map[event.Location][]event.Record
 }
 
 func (k *kept) Events(s *event.Source, recs []event.Record) {
 	if k.recs == nil {
-		k.recs = map[event.Place][]event.Record{}
+		k.recs = map[event.Location][]event.Record{}
 	}
-	k.recs[s.Place] = append(k.recs[s.Place], recs...)
+	k.recs[s.Location] = append(k.recs[s.Location], recs...)
 }
 func (k *kept) Begin(*event.Recorder)    {}
 func (k *kept) Flush(event.Moment) error { return nil }
@@ -32,7 +32,7 @@ func (k *kept) Idle() error              { return nil }
 func (k *kept) Close() error             { return nil }
 
 // of returns what was recorded, without slots' own events, as "kind task".
-func (k *kept) of(p event.Place) (l []string) {
+func (k *kept) of(p event.Location) (l []string) {
 	for _, r := range k.recs[p] {
 		switch r.Kind() {
 		case event.Parked, event.Unparked, event.SlotTaken, event.SlotGiven:
@@ -61,11 +61,11 @@ func TestEventsOfASmallRun(t *testing.T) {
 	for p := range k.recs {
 		t.Log(p, k.of(p))
 	}
-	require.Equal(t, []string{"spawned", "ready"}, k.of(event.Place{Kind: event.OtherPlace, Group: 1}))
+	require.Equal(t, []string{"spawned", "ready"}, k.of(event.Location{Kind: event.OtherLocation, Group: 1}))
 	require.Equal(t, []string{"started",
 		"spawned", "access", "ready", "spawned", "access", "spawned",
 		"started", "ended", "started", "ended", "ready", "started", "hold-up", "hold-down", "ended",
-		"ended"}, k.of(event.Place{Kind: event.SlotPlace, Group: 1}))
+		"ended"}, k.of(event.Location{Kind: event.SlotLocation, Group: 1}))
 }
 
 func BenchmarkTraced(b *testing.B) {
@@ -172,7 +172,7 @@ func TestBodiesBeginAfterWhatIsBefore(t *testing.T) {
 		require.NoError(t, rt.Close())
 		require.NoError(t, rec.Close())
 		require.Len(t, over, 6)
-		for _, r := range k.recs[event.Place{Kind: event.SlotPlace, Group: 1}] {
+		for _, r := range k.recs[event.Location{Kind: event.SlotLocation, Group: 1}] {
 			if r.Kind() == event.Started && over[r.A] != 0 {
 				require.GreaterOrEqual(t, r.Ticks(), over[r.A])
 			}

@@ -41,7 +41,7 @@ func (rt *Runtime) Poll(poll func() bool) (stop func()) {
 		p.all.Store(&now)
 	}
 	if rt.probe != nil {
-		rt.probe.Shows()
+		rt.probe.Release()
 	}
 	change(func(all []*func() bool) []*func() bool { return append(all, &poll) })
 	return func() {
@@ -88,7 +88,7 @@ func (h *host) Poll(x *sched.Slot) bool {
 	}
 	s := h.slot(x)
 	if s.probe != nil {
-		s.probe.Sees(false) // what is called comes after who has registered it
+		s.probe.Acquire(false) // what is called comes after who has registered it
 	}
 	s.polling = true
 	for _, f := range *all {

@@ -67,7 +67,7 @@ func (s *slot) refill() {
 // shrink gives up memory that the slot has got for many tasks. It is for the holder, or for who has
 // the slot in the list of parked ones and its lock.
 func (s *slot) shrink() {
-	s.looks = s.rt.pool.Looks()
+	s.looks = s.rt.pool.Checks()
 	s.Slot.Shrink()
 	s.flow.Shrink()
 }

@@ -113,13 +113,13 @@ func (t *Task) startHeld() {
 		}
 		return
 	}
-	race.Hide()
+	race.Disable()
 	f := flows.Get().(*chain.Flow)
-	race.Show()
+	race.Enable()
 	if t.admit(f, rt) {
 		rt.readyOff(t)
 	}
-	race.Hide()
+	race.Disable()
 	flows.Put(f)
-	race.Show()
+	race.Enable()
 }

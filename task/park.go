@@ -39,8 +39,8 @@ func (p *parker) show(t *Task, state parkState) {
 	if t != nil {
 		race.Release(&k.told)
 	}
-	race.Hide()
-	defer race.Show()
+	race.Disable()
+	defer race.Enable()
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	k.t, k.state, k.what = t, state, waiting{}
@@ -53,20 +53,20 @@ func (p *parker) show(t *Task, state parkState) {
 // eachParked calls f for each parker, while it stays as it is.
 func eachParked(f func(k *parked)) {
 	a := &allParkers
-	race.Hide()
+	race.Disable()
 	a.mu.Lock()
 	list := a.list[:len(a.list):len(a.list)]
 	a.mu.Unlock()
-	race.Show()
+	race.Enable()
 	for _, w := range list {
 		if p := w.Value(); p != nil {
-			race.Hide()
+			race.Disable()
 			p.parked.mu.Lock()
-			race.Show()
+			race.Enable()
 			f(&p.parked)
-			race.Hide()
+			race.Disable()
 			p.parked.mu.Unlock()
-			race.Show()
+			race.Enable()
 		}
 	}
 }
@@ -79,9 +79,9 @@ const (
 // run runs s's loop on a spare goroutine.
 func (p *spares) run(s *slot) {
 	if xatomic.Driven() || race.Lint { // the pool's own locks would be an order among bodies
-		race.Hide()
+		race.Disable()
 		xatomic.Go(s.loop)
-		race.Show()
+		race.Enable()
 		return
 	}
 	p.once.Do(func() {
@@ -149,9 +149,9 @@ var parkers = sync.Pool{New: func() any {
 
 // prepare makes t ready to be resumed. It comes before the announcement that t waits, for x.
 func (t *Task) prepare(x waiting) {
-	race.Hide()
+	race.Disable()
 	p := parkers.Get().(*parker)
-	race.Show()
+	race.Enable()
 	p.what = x
 	t.parker = p
 	if rt := t.run.rt; rt.probe != nil && x.op != opWait {
@@ -166,10 +166,10 @@ func (t *Task) unprepare() {
 	}
 	t.parker.what = waiting{}
 	if !xatomic.Driven() { // else what a task waits on is new in each order, as in the last one
-		race.Hide()
+		race.Disable()
 		t.parker.word = nil
 		parkers.Put(t.parker)
-		race.Show()
+		race.Enable()
 	}
 	t.parker = nil
 }

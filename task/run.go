@@ -130,7 +130,7 @@ func (r *run) fail(err error) {
 	}
 	p := r.rt.probe
 	if p != nil {
-		p.Sees(false) // the context is made by who calls Run
+		p.Acquire(false) // the context is made by who calls Run
 	}
 	r.late.begin(r, err)
 	r.cancel(plain(err))

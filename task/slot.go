@@ -69,7 +69,7 @@ func (s *slot) execute(t *Task) *slot {
 	outer := s.cur.load()
 	s.cur.store(t)
 	if s.probe != nil {
-		s.probe.Sees(outer != nil)
+		s.probe.Acquire(outer != nil)
 	}
 	if t.slot = s; outer != nil {
 		// Here and not in t, of which this would be one cache line more. The two stores are one
@@ -129,7 +129,7 @@ func (s *slot) nextTask() *Task {
 			s.settle(true)
 			continue
 		}
-		if s.looks != s.rt.pool.Looks() {
+		if s.looks != s.rt.pool.Checks() {
 			s.shrink()
 		}
 		n, closed := s.Hunt()

@@ -160,7 +160,7 @@ func TestSoakBurst(t *testing.T) {
 		if !runs {
 			break
 		}
-		p.Look()
+		p.Check()
 	}
 	require.Less(t, soak.Take().Heap, before.Heap+pool.Kept*400)
 }

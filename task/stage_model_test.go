@@ -28,7 +28,7 @@ type mtask struct {
 	kids   []*mtask
 	order  *order.Task
 
-	released map[*order.Use]bool
+	released map[*order.Entry]bool
 
 	wait, final bool // attributes
 	waitOn      bool // not a task but a WaitOn: over as soon as it may start
@@ -44,8 +44,8 @@ func object(name string, mode deps.Mode, weak bool) order.Access {
 	return order.Access{Lo: at, Hi: at + 1, Object: true, Mode: order.Mode(mode), Weak: weak}
 }
 
-func (t *mtask) find(obj string) *order.Use {
-	for _, u := range t.order.Uses {
+func (t *mtask) find(obj string) *order.Entry {
+	for _, u := range t.order.Entries {
 		if u.Lo == uintptr(obj[0]) {
 			return u
 		}
@@ -55,7 +55,7 @@ func (t *mtask) find(obj string) *order.Use {
 
 // spawn makes a child with the accesses.
 func (t *mtask) spawn(c *mtask, list []order.Access) {
-	c.parent, c.order, c.released = t, t.order.Child(list), map[*order.Use]bool{}
+	c.parent, c.order, c.released = t, t.order.Child(list), map[*order.Entry]bool{}
 	t.kids = append(t.kids, c)
 }
 
@@ -65,13 +65,13 @@ func (t *mtask) deep() bool {
 }
 
 // given: the task itself has given the object up.
-func (t *mtask) given(u *order.Use) bool {
+func (t *mtask) given(u *order.Entry) bool {
 	return t.released[u] || t.bodyOver && t.events == 0 && (!t.wait || t.deep())
 }
 
 func (p *mplay) mayStart(t *mtask) bool {
 	may := true
-	t.order.Before(func(u *order.Use, _, _ uintptr) bool {
+	t.order.Before(func(u *order.Entry, _, _ uintptr) bool {
 		i := slices.IndexFunc(p.all, func(x *mtask) bool { return x.order == u.Task })
 		given := p.all[i].given(u)
 		may = may && given
@@ -193,7 +193,7 @@ func (p *mplay) one(t *testing.T, what string, tasks int) bool {
 			}
 		})
 	case k < 11:
-		for _, u := range x.order.Uses {
+		for _, u := range x.order.Entries {
 			if !x.released[u] && p.rng.IntN(2) == 0 {
 				word := map[deps.Mode]string{deps.ModeIn: "in", deps.ModeInOut: "inout", deps.ModeConcurrent: "concurrent"}[deps.Mode(u.Mode)]
 				if u.Weak {

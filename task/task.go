@@ -138,7 +138,7 @@ func (t *Task) Uses(accs ...deps.Access) {
 		return
 	}
 	t.enter("Uses")
-	if why := t.run.rt.probe.Uses(t.notes(), accesses(accs)); why != "" {
+	if why := t.run.rt.probe.CheckUse(t.notes(), accesses(accs)); why != "" {
 		panic("task: " + why)
 	}
 }

@@ -137,7 +137,7 @@ func printTrace(out io.Writer, names []string) error {
 		if set.Processes() > 1 {
 			process = fmt.Sprintf("process %d ", set.Head(e.Process).Rank)
 		}
-		p := e.Source.Place
+		p := e.Source.Location
 		if _, err := fmt.Fprintf(out, "%14.6f ms  %s%s %d.%d  %-12s %s\n", float64(e.Time-start)/float64(time.Millisecond), process, p.Kind, p.Group, p.Index,
 			e.Kind(), set.Describe(e)); err != nil {
 			return err

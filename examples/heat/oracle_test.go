@@ -13,20 +13,20 @@ import (
 	"github.com/stretchr/testify/require"
 
 	eventcheck "weft/internal/event/check"
+	"weft/internal/event/oracle"
 	"weft/internal/event/replay"
 	"weft/internal/event/timeline"
-	"weft/internal/event/witness"
 	"weft/trace"
 )
 
 // watched runs the tests of the package with a recording of all runs in this process that record
 // nothing else: what they do must be legal.
 func watched(tests func() int) (status int) {
-	rec, err := witness.Start()
+	rec, err := oracle.Start()
 	if err == nil {
-		oracle = (*trace.Recorder)(rec)
+		testRecorder = (*trace.Recorder)(rec)
 		status = tests()
-		err = witness.End(rec)
+		err = oracle.End(rec)
 	}
 	if err != nil {
 		_, _ = fmt.Fprintln(os.Stderr, "FAIL: what was recorded is not legal:", err)

@@ -72,14 +72,14 @@ func (w *watch) page() string {
 	return w.address
 }
 
-// oracle is what runs record with that are not to be watched; nil: they do not. Tests have all that
-// happens in them checked.
-var oracle *trace.Recorder
+// testRecorder is what runs record with that are not to be watched; nil: they do not. Tests have
+// all that happens in them checked.
+var testRecorder *trace.Recorder
 
 // source is what the runtime and the ranks record with; nil if they do not.
 func (w *watch) source() *trace.Recorder {
 	if w == nil {
-		return oracle
+		return testRecorder
 	}
 	return w.recorder
 }

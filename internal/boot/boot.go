@@ -42,19 +42,19 @@ type Refused struct {
 func (e *Refused) Error() string { return e.Text }
 
 // Place is what the environment tells of a process that was started as one of several ranks.
-type Place struct {
-	Rank, Ranks int           // -1: only the MPI library knows; Join sets it
-	launch      *launch.Place // nil: started by MPI
+type Identity struct {
+	Rank, Ranks int              // -1: only the MPI library knows; Join sets it
+	launch      *launch.Identity // nil: started by MPI
 }
 
 // Detect returns the place of this process; nil if it has its ranks in itself.
-func Detect() (*Place, error) {
+func Detect() (*Identity, error) {
 	place, err := launch.Detect()
 	if err != nil {
 		return nil, err
 	}
 	if place != nil {
-		return &Place{place.Rank, place.Ranks, place}, nil
+		return &Identity{place.Rank, place.Ranks, place}, nil
 	}
 	switch l, err := mpi.Detect(); {
 	case err != nil:
@@ -66,13 +66,13 @@ func Detect() (*Place, error) {
 	case !mpi.Built:
 		return nil, nil
 	default:
-		return &Place{Rank: l.Rank, Ranks: l.Size}, nil
+		return &Identity{Rank: l.Rank, Ranks: l.Size}, nil
 	}
 }
 
 // Known completes the place, and reports whether the process is one of several. Where the launcher
 // does not tell all of it, it begins MPI, and Join has to follow.
-func (p *Place) Known() (bool, error) {
+func (p *Identity) Known() (bool, error) {
 	if p.Rank >= 0 && p.Ranks > 0 {
 		return true, nil
 	}
@@ -95,7 +95,7 @@ var startMPI = sync.OnceValues(func() (*mpi.Process, error) {
 
 // Join joins the job. Where MPI takes the process for the only one, Size is 1 and it has its ranks
 // in itself: it does not connect, and leaves when they are through.
-func (p *Place) Join(ctx context.Context) (*Job, error) {
+func (p *Identity) Join(ctx context.Context) (*Job, error) {
 	if p.launch != nil {
 		client, err := p.launch.Join(ctx)
 		if err != nil {

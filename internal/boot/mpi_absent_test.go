@@ -30,12 +30,12 @@ func TestExchangeThatMPIRefuses(t *testing.T) {
 		}
 		require.ErrorIs(t, err, own)
 	}
-	_, err = (&Place{Rank: 1, Ranks: 2}).Join(t.Context())
+	_, err = (&Identity{Rank: 1, Ranks: 2}).Join(t.Context())
 	require.ErrorIs(t, err, mpi.ErrAbsent)
-	known, err := (&Place{Rank: 1, Ranks: 2}).Known()
+	known, err := (&Identity{Rank: 1, Ranks: 2}).Known()
 	require.NoError(t, err)
 	require.True(t, known)
-	_, err = (&Place{Rank: -1, Ranks: -1}).Known()
+	_, err = (&Identity{Rank: -1, Ranks: -1}).Known()
 	require.ErrorIs(t, err, mpi.ErrAbsent)
 	require.ErrorIs(t, (&Job{process: p}).Leave(), mpi.ErrAbsent)
 	require.EqualError(t, fmt.Errorf("so: %w", &Refused{1, "x"}), "so: x")

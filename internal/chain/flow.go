@@ -247,7 +247,7 @@ func (f *Flow) passW(a *access) {
 func (f *Flow) grant(a *access) {
 	const over = isReader | through
 	for {
-		s := a.state.Look()
+		s := a.state.Peek()
 		switch {
 		case lastWord(s):
 			a.state.Settle(s, s|hasW)
@@ -291,7 +291,7 @@ func (f *Flow) passR(a *access, s uint32) {
 	for {
 		a.touch()
 		next, owner := a.succ(), a.owner()
-		n := next.state.Look() //bug:rule1-reader
+		n := next.state.Peek() //bug:rule1-reader
 		if lastWord(n) {
 			next.state.Settle(n, n|hasR)
 			n |= hasR

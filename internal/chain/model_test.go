@@ -21,7 +21,7 @@ type decl struct {
 // use is all that one task declares for one object, or byte.
 type use struct {
 	decl
-	of    *order.Use
+	of    *order.Entry
 	task  *mtask
 	given bool // by Release or by the end of the task
 	said  bool // declared weak, also if it is strong since the task has a strong Commutative use
@@ -94,7 +94,7 @@ func (p *mtask) spawn(list []decl) *mtask {
 func (p *mtask) child(list []order.Access) *mtask {
 	t := &mtask{parent: p, order: p.order.Child(list), all: p.all}
 	t.all[t.order] = t
-	for _, u := range t.order.Uses {
+	for _, u := range t.order.Entries {
 		for b := u.Lo; b < u.Hi; b++ {
 			t.uses = append(t.uses, &use{decl: decl{int(b), u.Mode, u.Weak}, of: u, task: t, said: u.Said})
 		}
@@ -151,8 +151,8 @@ func (t *mtask) mayStart() bool {
 
 // given returns what tells package order of uses that are given up. *all becomes false if one is
 // not.
-func (t *mtask) given(all *bool) func(u *order.Use, lo, hi uintptr) bool {
-	return func(u *order.Use, lo, hi uintptr) bool {
+func (t *mtask) given(all *bool) func(u *order.Entry, lo, hi uintptr) bool {
+	return func(u *order.Entry, lo, hi uintptr) bool {
 		given := true
 		for _, x := range t.all[u.Task].uses {
 			given = given && (x.given || uintptr(x.obj) < lo || uintptr(x.obj) >= hi)

@@ -383,7 +383,7 @@ func (n *Node) giveAll(f *Flow) {
 // reader that does not.
 func (f *Flow) giveUp(a *access) {
 	const noMatter = isReader | isGroup | isSolo | isHeld | hasR | hasG | nextGroup
-	s := a.state.Look()
+	s := a.state.Peek()
 	if s&^noMatter == hasW|hasNext {
 		a.state.Keep(s)
 		f.passW(a) // everybody else has spoken: the bit would be for nobody

@@ -74,12 +74,12 @@ func TestSpeaks(t *testing.T) {
 		for rank, want := range map[string]bool{"": true, "0": true, "1": false} {
 			t.Setenv(l.Rank, rank)
 			require.Equal(t, want, Speaks(), "%s=%s", l.Rank, rank)
-			r, n := Place()
+			r, n := RankAndSize()
 			require.Equal(t, []int{-1, 1}, []int{r, n})
 		}
 		t.Setenv(l.Rank, "1")
 		t.Setenv(l.Ranks, "2")
-		r, n := Place()
+		r, n := RankAndSize()
 		if l.Rank == "SLURM_PROCID" {
 			require.Equal(t, []int{-1, 1}, []int{r, n}, "it says so of any program")
 		} else {

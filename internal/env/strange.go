@@ -178,7 +178,7 @@ func Speaks() bool {
 }
 
 // Place returns the rank of this process and how many there are; -1 and 1 if it is on its own.
-func Place() (rank, ranks int) {
+func RankAndSize() (rank, ranks int) {
 	for _, l := range Launchers[:len(Launchers)-1] { // srun alone starts any program several times
 		r, err := strconv.Atoi(Get(l.Rank))
 		n, err2 := strconv.Atoi(Get(l.Ranks))

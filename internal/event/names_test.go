@@ -101,7 +101,7 @@ func TestWhere(t *testing.T) {
 }
 
 func TestPlaceKinds(t *testing.T) {
-	for kind, want := range map[PlaceKind]string{0: "unknown place", SlotPlace: "slot", OtherPlace: "other goroutines", RankPlace: "rank", RankPlace + 1: "unknown place"} {
+	for kind, want := range map[LocationKind]string{0: "unknown place", SlotLocation: "slot", OtherLocation: "other goroutines", RankLocation: "rank", RankLocation + 1: "unknown place"} {
 		require.Equal(t, want, kind.String())
 	}
 }

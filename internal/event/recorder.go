@@ -153,20 +153,20 @@ func (r *Recorder) Names() *Names { return &r.names }
 func (r *Recorder) Wants() Set { return r.opt.Wants }
 
 // Ring returns a new ring for a writer.
-func (r *Recorder) Ring(p Place) *Ring {
+func (r *Recorder) Ring(p Location) *Ring {
 	g := &Ring{buf: make([]Record, r.opt.Ring)}
 	r.add(g, p)
 	return g
 }
 
 // Shared returns a new ring for any number of writers.
-func (r *Recorder) Shared(p Place) *Shared {
+func (r *Recorder) Shared(p Location) *Shared {
 	g := &Shared{cells: make([]cell, r.opt.Ring)}
 	r.add(g, p)
 	return g
 }
 
-func (r *Recorder) add(g ring, p Place) {
+func (r *Recorder) add(g ring, p Location) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	s := g.self()

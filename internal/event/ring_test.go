@@ -41,8 +41,8 @@ func newKept(t *testing.T, ring int) (*Recorder, *kept) {
 func TestFullRing(t *testing.T) {
 	rec, k := newKept(t, minRing)
 	rec.drain.Lock() // no reader
-	r := rec.Ring(Place{Kind: SlotPlace})
-	s := rec.Shared(Place{Kind: RankPlace})
+	r := rec.Ring(Location{Kind: SlotLocation})
+	s := rec.Shared(Location{Kind: RankLocation})
 	for i := range uint64(100) {
 		r.Put(int64(i), Started, i, 0, 0)
 		s.Put(Matched, i, 0, 0)
@@ -68,7 +68,7 @@ func TestFullRing(t *testing.T) {
 func TestRetire(t *testing.T) {
 	rec, k := newKept(t, minRing)
 	for i := range 100 {
-		r := rec.Ring(Place{Kind: SlotPlace, Index: i})
+		r := rec.Ring(Location{Kind: SlotLocation, Index: i})
 		for range minRing + i%2 {
 			r.Put(1, Started, 0, 0, 0)
 		}
@@ -86,7 +86,7 @@ func TestRingHammer(t *testing.T) {
 	const n = 20_000
 	var wg sync.WaitGroup
 	for range 3 {
-		r := rec.Ring(Place{Kind: SlotPlace})
+		r := rec.Ring(Location{Kind: SlotLocation})
 		wg.Go(func() {
 			for i := range uint64(n) {
 				r.Put(int64(i), Started, i, ^i, i*3)
@@ -147,7 +147,7 @@ func TestSharedHammer(t *testing.T) {
 func sharedHammer(t *testing.T, ring int) {
 	rec, k := newKept(t, ring)
 	const writers, n = 4, 5_000
-	s := rec.Shared(Place{Kind: RankPlace})
+	s := rec.Shared(Location{Kind: RankLocation})
 	var wg sync.WaitGroup
 	for w := range uint64(writers) {
 		wg.Go(func() {
@@ -200,7 +200,7 @@ func TestWants(t *testing.T) {
 	k := &kept{}
 	rec, err := New(Options{Sinks: []Sink{k}, Wants: Of(Matched)})
 	require.NoError(t, err)
-	s := rec.Shared(Place{Kind: RankPlace})
+	s := rec.Shared(Location{Kind: RankLocation})
 	s.Put(SendPosted, 1, 0, 0)
 	s.Put(Matched, 2, 0, 0)
 	require.NoError(t, rec.Close())
@@ -222,7 +222,7 @@ func TestPatient(t *testing.T) {
 	sink := &slowSink{}
 	rec, err := New(Options{Ring: 64, Patient: true, Sinks: []Sink{sink}})
 	require.NoError(t, err)
-	own, shared := rec.Ring(Place{Kind: SlotPlace}), rec.Shared(Place{Kind: RankPlace})
+	own, shared := rec.Ring(Location{Kind: SlotLocation}), rec.Shared(Location{Kind: RankLocation})
 	const each, writers = 20_000, 3
 	var wg sync.WaitGroup
 	wg.Go(func() {

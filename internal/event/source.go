@@ -9,8 +9,8 @@ import (
 )
 
 // Place says whose events a source has.
-type Place struct {
-	Kind PlaceKind
+type Location struct {
+	Kind LocationKind
 	// Group tells apart runtimes, or runs of ranks, of one process: 1, 2, … The run that the
 	// processes of a job make together has 0 in each.
 	Group int
@@ -19,18 +19,19 @@ type Place struct {
 }
 
 // PlaceKind is the kind of a place.
-type PlaceKind uint8
+type LocationKind uint8
 
 // The kinds of places.
 const (
-	SlotPlace  PlaceKind = 1 + iota // a slot of a runtime
-	OtherPlace                      // what goroutines without a slot do with a runtime's tasks
-	RankPlace                       // messages and windows of a rank
+	SlotLocation LocationKind = 1 + iota // a slot of a runtime
+	// what goroutines without a slot do with a runtime's tasks
+	OtherLocation
+	RankLocation // messages and windows of a rank
 )
 
 // String returns the name of the kind.
-func (k PlaceKind) String() string {
-	names := [...]string{SlotPlace: "slot", OtherPlace: "other goroutines", RankPlace: "rank"}
+func (k LocationKind) String() string {
+	names := [...]string{SlotLocation: "slot", OtherLocation: "other goroutines", RankLocation: "rank"}
 	if k == 0 || int(k) >= len(names) {
 		return "unknown place"
 	}
@@ -40,8 +41,8 @@ func (k PlaceKind) String() string {
 // Source is where events come from: a ring, as those who consume see it. Its events come in the
 // order in which they were put.
 type Source struct {
-	ID    int // number in the recording: 0, 1, …
-	Place Place
+	ID       int // number in the recording: 0, 1, …
+	Location Location
 }
 
 // source is what the rings have in common.

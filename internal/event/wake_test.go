@@ -32,7 +32,7 @@ func (r *Recorder) woken() bool {
 // looks at what the reader has done when what it knows of is used up, and no sooner.
 func TestRingWakes(t *testing.T) {
 	rec := still(minRing)
-	r := rec.Ring(Place{Kind: SlotPlace})
+	r := rec.Ring(Location{Kind: SlotLocation})
 	const half = minRing / 2
 	put := func(n int) (wakes []int) {
 		for i := range n {
@@ -65,7 +65,7 @@ func TestRingWakes(t *testing.T) {
 // Records come in pieces of the ring, and room is given up piece by piece.
 func TestRingTakes(t *testing.T) {
 	rec := still(minRing)
-	r := rec.Ring(Place{Kind: SlotPlace})
+	r := rec.Ring(Location{Kind: SlotLocation})
 	next, seen := uint64(0), uint64(0)
 	var pieces []int
 	step := func(n int) []int {
@@ -97,7 +97,7 @@ func TestRingTakes(t *testing.T) {
 // The same for a shared ring: it wakes once past the half, whatever the reader has had.
 func TestSharedWakes(t *testing.T) {
 	rec := still(minRing)
-	s := rec.Shared(Place{Kind: RankPlace})
+	s := rec.Shared(Location{Kind: RankLocation})
 	put := func(n int) (wakes []int) {
 		for i := range n {
 			if s.Put(Matched, 0, 0, 0); rec.woken() {
@@ -120,7 +120,7 @@ func TestSharedWakes(t *testing.T) {
 // when there is a record of the round before in it.
 func TestSharedHeldUp(t *testing.T) {
 	rec := still(512)
-	s := rec.Shared(Place{Kind: RankPlace})
+	s := rec.Shared(Location{Kind: RankLocation})
 	next, seen := uint64(0), uint64(0)
 	put := func(n int) {
 		for range n {
@@ -191,9 +191,9 @@ func TestWhatSinksAreTold(t *testing.T) {
 	require.Equal(t, []string{"a begin", "b begin"}, said())
 	rec.Attach()
 	rec.Attach()
-	one, two := rec.Ring(Place{Kind: SlotPlace, Index: 5}), rec.Shared(Place{Kind: RankPlace})
-	require.Equal(t, Source{0, Place{SlotPlace, 0, 5}}, one.Source)
-	require.Equal(t, Source{1, Place{Kind: RankPlace}}, two.Source)
+	one, two := rec.Ring(Location{Kind: SlotLocation, Index: 5}), rec.Shared(Location{Kind: RankLocation})
+	require.Equal(t, Source{0, Location{SlotLocation, 0, 5}}, one.Source)
+	require.Equal(t, Source{1, Location{Kind: RankLocation}}, two.Source)
 	require.Same(t, rec, two.Recorder())
 	require.Equal(t, All, one.Wants)
 	two.Put(Matched, 7, 0, 0)
@@ -294,7 +294,7 @@ func TestAwaits(t *testing.T) {
 		rec := still(minRing)
 		rec.opt.Patient = !eager
 		rec.eager.Store(eager)
-		own, shared := rec.Ring(Place{Kind: SlotPlace}), rec.Shared(Place{Kind: RankPlace})
+		own, shared := rec.Ring(Location{Kind: SlotLocation}), rec.Shared(Location{Kind: RankLocation})
 		for name, put := range map[string]func(){
 			"own":    func() { own.Put(1, Parked, 0, 0, 0) },
 			"shared": func() { shared.Put(Matched, 0, 0, 0) },
@@ -332,7 +332,7 @@ func TestReader(t *testing.T) {
 		k := &told{log: &log, came: make(chan string, 4*minRing)}
 		rec, err := New(Options{Ring: minRing, Sinks: []Sink{k}, Every: c.every})
 		require.NoError(t, err)
-		r := rec.Ring(Place{Kind: SlotPlace})
+		r := rec.Ring(Location{Kind: SlotLocation})
 		for i := range uint64(c.put) {
 			r.Put(1, Parked, i, 0, 0)
 		}
@@ -354,8 +354,8 @@ func TestReader(t *testing.T) {
 func TestOptions(t *testing.T) {
 	rec, err := New(Options{})
 	require.NoError(t, err)
-	require.Len(t, rec.Ring(Place{}).buf, DefaultRing)
-	require.Len(t, rec.Shared(Place{}).cells, DefaultRing)
+	require.Len(t, rec.Ring(Location{}).buf, DefaultRing)
+	require.Len(t, rec.Shared(Location{}).cells, DefaultRing)
 	require.Equal(t, All, rec.Wants())
 	require.False(t, rec.Annotate() || rec.Stacks() || rec.Samples() || rec.opt.Patient || rec.eager.Load())
 	require.Nil(t, rec.StackCache())
@@ -368,9 +368,9 @@ func TestOptions(t *testing.T) {
 
 	rec, err = New(Options{Ring: 2 * minRing, Wants: Of(Put, Get) | 1, Annotate: true, Stacks: true, Eager: true, Patient: true, Sample: 3})
 	require.NoError(t, err)
-	require.Len(t, rec.Ring(Place{}).buf, 2*minRing)
+	require.Len(t, rec.Ring(Location{}).buf, 2*minRing)
 	require.Equal(t, Of(Put, Get), rec.Wants())
-	require.Equal(t, Of(Put, Get), rec.Shared(Place{}).Wants)
+	require.Equal(t, Of(Put, Get), rec.Shared(Location{}).Wants)
 	require.True(t, rec.Annotate() && rec.Stacks() && rec.Samples() && rec.opt.Patient && rec.eager.Load())
 	require.NotNil(t, rec.StackCache())
 	rec.Thin()

@@ -134,7 +134,7 @@ type Source interface {
 	// and after Ring armed no more. What is so already may be said again.
 	Arm(on bool, why Leaving) Armed
 	// Knock has Ring called, for something that is here and that the caller may not deliver.
-	Knock()
+	RingDoorbell()
 	// Serve does what Progress.Call was called for.
 	Serve()
 	// Midway reports whether pieces of a transfer are to come, or to go: something comes soon.
@@ -168,7 +168,7 @@ const (
 	ArmedFully Armed = iota
 	// not yet, since somebody is likely to poll soon; of LeavingForSoon only. If nobody does, Poll
 	// is called in a millisecond
-	ArmedLater
+	ArmDeferred
 	SomethingHere // it is armed; but something is here that may not ring
 )
 
@@ -191,7 +191,7 @@ type NoSource struct{}
 func (NoSource) Costs() Costs            { return Costs{} }
 func (NoSource) Poll(bool) bool          { return false }
 func (NoSource) Arm(bool, Leaving) Armed { return ArmedFully }
-func (NoSource) Knock()                  {}
+func (NoSource) RingDoorbell()           {}
 func (NoSource) Serve()                  {}
 func (NoSource) Midway() bool            { return false }
 func (NoSource) Waits() bool             { return false }

@@ -39,7 +39,7 @@ var endProcess = func(rank int, why error) {
 // goroutine.
 type Client struct {
 	// Constant after construction.
-	place  Place
+	place  Identity
 	c      net.Conn
 	id     string
 	part   int
@@ -78,7 +78,7 @@ type answer struct {
 
 // Join connects this process to its launcher as the rank that the place says. A process does so
 // once.
-func (p *Place) Join(ctx context.Context) (*Client, error) {
+func (p *Identity) Join(ctx context.Context) (*Client, error) {
 	var c *Client
 	err := patiently(ctx, func() (err error) { c, err = p.join(ctx); return err })
 	if err != nil {
@@ -90,7 +90,7 @@ func (p *Place) Join(ctx context.Context) (*Client, error) {
 	return c, nil
 }
 
-func (p *Place) join(ctx context.Context) (_ *Client, err error) {
+func (p *Identity) join(ctx context.Context) (_ *Client, err error) {
 	c := &Client{place: *p, lost: make(chan struct{}), done: make(chan struct{}), keys: map[string]bool{}, gets: map[uint64]chan answer{}, deaths: map[int]*Death{}}
 	c.node, c.noNode = Node()
 	st, err := os.Lstat(p.Dir)

@@ -47,7 +47,7 @@ func TestAnswersToAJoiningRank(t *testing.T) {
 		"another size":   {with(func(f *frame) { f.rank = 4 }), ErrEnvironment, env.Ranks.Name + "=3 in a job of 4 ranks"},
 		"no frame":       {make([]byte, 4), ErrProtocol, "a frame of 0 bytes"},
 	} {
-		c, far, err := f.meet(t, &Place{1, 3, f.dir}, row.answer)
+		c, far, err := f.meet(t, &Identity{1, 3, f.dir}, row.answer)
 		require.Nil(t, c, name)
 		require.ErrorIs(t, err, row.is, name)
 		require.ErrorContains(t, err, "launch: join: rank 1: ", name)
@@ -56,7 +56,7 @@ func TestAnswersToAJoiningRank(t *testing.T) {
 		_, err = far.Read(make([]byte, 1))
 		require.Equal(t, io.EOF, err, name)
 	}
-	c, _, err := f.meet(t, &Place{1, 3, f.dir}, good.encode())
+	c, _, err := f.meet(t, &Identity{1, 3, f.dir}, good.encode())
 	require.NoError(t, err)
 	require.Equal(t, []any{1, 3, 2, f.id, f.dir, true, f.secret}, []any{c.Rank(), c.Size(), c.Part(), c.JobID(), c.Dir(), c.Spread(), *c.Secret()})
 	require.NoError(t, c.Leave())
@@ -66,7 +66,7 @@ func TestAnswersToAJoiningRank(t *testing.T) {
 // what is missing there is named.
 func TestDirectoriesOfAJoiningRank(t *testing.T) {
 	join := func(dir string) error {
-		c, err := (&Place{1, 2, dir}).Join(t.Context())
+		c, err := (&Identity{1, 2, dir}).Join(t.Context())
 		require.Nil(t, c)
 		return err
 	}
@@ -128,7 +128,7 @@ func TestJoinAndCancelAtOnceHammer(t *testing.T) {
 			}
 			_, _ = io.Copy(io.Discard, far)
 		}()
-		c, err := (&Place{0, 1, f.dir}).Join(ctx)
+		c, err := (&Identity{0, 1, f.dir}).Join(ctx)
 		if err != nil {
 			require.Nil(t, c)
 			require.ErrorIs(t, err, errEnough)
@@ -260,7 +260,7 @@ func TestCallsOnABrokenConnection(t *testing.T) {
 	} {
 		near, far := net.Pipe()
 		require.NoError(t, far.Close())
-		c := &Client{place: Place{0, 2, ""}, c: near, done: make(chan struct{}), keys: map[string]bool{}, gets: map[uint64]chan answer{}}
+		c := &Client{place: Identity{0, 2, ""}, c: near, done: make(chan struct{}), keys: map[string]bool{}, gets: map[uint64]chan answer{}}
 		close(c.done)
 		err := call(c)
 		require.ErrorIs(t, err, io.ErrClosedPipe, op)
@@ -283,7 +283,7 @@ func TestWhyACallIsOfNoUse(t *testing.T) {
 	}{
 		{&Client{left: true, abort: abort, err: broken}, ErrLeft}, {&Client{abort: abort, err: broken}, abort}, {&Client{err: broken}, broken},
 	} {
-		row.c.place, row.c.gets, row.c.broken = Place{0, 2, ""}, full, errEnough
+		row.c.place, row.c.gets, row.c.broken = Identity{0, 2, ""}, full, errEnough
 		_, err := row.c.Get(t.Context(), 1, "k")
 		for op, err := range map[string]error{"put": row.c.Put("k", nil), "get": err, "exchange": row.c.Fence(t.Context()), "abort": row.c.Abort(1, ""), "deadlock": row.c.Deadlock("")} {
 			require.Equal(t, &Error{Op: op, Rank: 0, Err: row.want}, err)

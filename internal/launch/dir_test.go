@@ -20,7 +20,7 @@ import (
 )
 
 func TestDetect(t *testing.T) {
-	detect := func(kv ...string) (*Place, error) {
+	detect := func(kv ...string) (*Identity, error) {
 		for _, v := range []string{env.Rank.Name, env.Ranks.Name, env.Job.Name} {
 			t.Setenv(v, "")
 		}
@@ -34,7 +34,7 @@ func TestDetect(t *testing.T) {
 	require.Nil(t, p, "a number of ranks alone is the user's")
 	p, err = detect(env.Rank.Name, "3", env.Ranks.Name, "4", env.Job.Name, "/d")
 	require.NoError(t, err)
-	require.Equal(t, Place{3, 4, "/d"}, *p)
+	require.Equal(t, Identity{3, 4, "/d"}, *p)
 	require.Equal(t, []string{"WEFT_RANK=3", "WEFT_RANKS=4", "WEFT_JOB=/d"}, p.Environ())
 	for _, bad := range [][]string{
 		{env.Rank.Name, "0"}, {env.Job.Name, "/d"}, {env.Job.Name, "/d", env.Rank.Name, "0"}, {env.Job.Name, "/d", env.Ranks.Name, "2"},

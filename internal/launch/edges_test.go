@@ -139,7 +139,7 @@ func TestAnswersAreNotMixedUp(t *testing.T) {
 func TestFramesFromTheLauncherAtTheEdges(t *testing.T) {
 	const ranks = 3
 	fresh := func() *Client {
-		return &Client{place: Place{Rank: 1, Ranks: ranks}, gets: map[uint64]chan answer{1: make(chan answer, 1)}, deaths: map[int]*Death{}, round: 1,
+		return &Client{place: Identity{Rank: 1, Ranks: ranks}, gets: map[uint64]chan answer{1: make(chan answer, 1)}, deaths: map[int]*Death{}, round: 1,
 			exchange: make(chan answer, 1), shares: make([][]byte, ranks)}
 	}
 	for _, row := range []struct {
@@ -209,7 +209,7 @@ func TestRanksGivenToARelay(t *testing.T) {
 		if row.ok {
 			require.NoError(t, err, row)
 			require.EqualValues(t, row.rank, r.First())
-			require.EqualValues(t, row.code, r.Place(r.First()).Ranks)
+			require.EqualValues(t, row.code, r.Identity(r.First()).Ranks)
 			require.NoError(t, r.Close())
 		} else {
 			require.ErrorIs(t, err, ErrProtocol, row)

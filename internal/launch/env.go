@@ -20,13 +20,13 @@ import (
 const MaxRanks = 4096
 
 // Place is what the environment tells a started process: where it belongs.
-type Place struct {
+type Identity struct {
 	Rank, Ranks int
 	Dir         string // the job directory
 }
 
 // Detect returns the place of this process, nil if it was not started by a launcher.
-func Detect() (*Place, error) {
+func Detect() (*Identity, error) {
 	dir, rank, ranks := env.Job.Text(), env.Rank.Text(), env.Ranks.Text()
 	switch {
 	case dir == "" && rank == "":
@@ -42,7 +42,7 @@ func Detect() (*Place, error) {
 	if err != nil || r < 0 || r >= n {
 		return nil, envError("%s=%q; it is a number from 0 to %d, one less than %s", env.Rank.Name, rank, n-1, env.Ranks.Name)
 	}
-	return &Place{Rank: r, Ranks: n, Dir: dir}, nil
+	return &Identity{Rank: r, Ranks: n, Dir: dir}, nil
 }
 
 func envError(format string, args ...any) error {
@@ -50,7 +50,7 @@ func envError(format string, args ...any) error {
 }
 
 // Environ returns the variables that Detect reads.
-func (p *Place) Environ() []string {
+func (p *Identity) Environ() []string {
 	return []string{
 		env.Rank.Name + "=" + strconv.Itoa(p.Rank),
 		env.Ranks.Name + "=" + strconv.Itoa(p.Ranks),

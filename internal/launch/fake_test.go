@@ -46,7 +46,7 @@ func (f *fakeLauncher) accept() (c net.Conn, said []byte, err error) {
 }
 
 // meet has a rank join, and answers it with bytes.
-func (f *fakeLauncher) meet(t *testing.T, p *Place, answer []byte) (c *Client, far net.Conn, err error) {
+func (f *fakeLauncher) meet(t *testing.T, p *Identity, answer []byte) (c *Client, far net.Conn, err error) {
 	t.Helper()
 	accepted := make(chan error, 1)
 	go func() {
@@ -69,7 +69,7 @@ func (f *fakeLauncher) meet(t *testing.T, p *Place, answer []byte) (c *Client, f
 // client is a rank that has joined, and the launcher's end of its connection.
 func (f *fakeLauncher) client(t *testing.T, rank, ranks int) (*Client, net.Conn) {
 	t.Helper()
-	c, far, err := f.meet(t, &Place{rank, ranks, f.dir}, (&frame{kind: jobWelcomes, rank: int32(ranks), key: f.id}).encode())
+	c, far, err := f.meet(t, &Identity{rank, ranks, f.dir}, (&frame{kind: jobWelcomes, rank: int32(ranks), key: f.id}).encode())
 	require.NoError(t, err)
 	t.Cleanup(func() { _ = c.Leave() })
 	return c, far

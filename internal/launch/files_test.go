@@ -241,5 +241,5 @@ func TestErrors(t *testing.T) {
 	t.Setenv(env.Ranks.Name, "2")
 	p, err := Detect()
 	require.NoError(t, err)
-	require.Equal(t, &Place{1, 2, "/d"}, p)
+	require.Equal(t, &Identity{1, 2, "/d"}, p)
 }

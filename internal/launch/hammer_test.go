@@ -28,9 +28,9 @@ func TestEverybodyAtOnceHammer(t *testing.T) {
 		var all sync.WaitGroup
 		for rank := range cs {
 			all.Go(func() {
-				p := s.Place(rank)
+				p := s.Identity(rank)
 				if rank >= own {
-					p = r.Place(rank)
+					p = r.Identity(rank)
 				}
 				c, err := p.Join(t.Context())
 				assert.NoError(t, err)

@@ -11,8 +11,8 @@ import (
 	"sync"
 	"time"
 
+	"weft/internal/keepalive"
 	"weft/internal/lobby"
-	"weft/internal/vigil"
 )
 
 const (
@@ -72,7 +72,7 @@ func (s *Server) Addr() string { return s.hosts.l.Addr().String() }
 
 func (s *Server) acceptHosts() {
 	accept(s.hosts.l.Accept, func(c net.Conn) bool {
-		vigil.Keep(c, s.cfg.DeadAfter)
+		keepalive.Enable(c, s.cfg.DeadAfter)
 		return s.hosts.lobby.Enter(c, s.hosts.over) && s.enter(c, func() { s.meetGuest(c) })
 	})
 }

@@ -83,8 +83,8 @@ func TestMachines(t *testing.T) {
 	require.Equal(t, []int{2, 4}, []int{a.First(), b.First()})
 
 	var cs []*Client
-	for r, p := range []*Place{s.Place(0), s.Place(1), a.Place(2), a.Place(3), b.Place(4)} {
-		require.Equal(t, Place{r, 5, p.Dir}, *p)
+	for r, p := range []*Identity{s.Identity(0), s.Identity(1), a.Identity(2), a.Identity(3), b.Identity(4)} {
+		require.Equal(t, Identity{r, 5, p.Dir}, *p)
 		c, err := p.Join(t.Context())
 		require.NoError(t, err)
 		t.Cleanup(func() { _ = c.Leave() })

@@ -20,7 +20,7 @@ func TestConnectionsBetweenMachinesAreKept(t *testing.T) {
 	r, err := JoinJob(t.Context(), RelayConfig{Addr: s.Addr(), Key: &key, Ranks: 1, First: -1, Wait: time.Minute, DeadAfter: 80 * time.Second, places: []string{shortDir(t)}, OnLost: func(error) {}})
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, r.Close()) })
-	c, err := r.Place(1).Join(t.Context())
+	c, err := r.Identity(1).Join(t.Context())
 	require.NoError(t, err)
 	defer func() { _ = c.Leave() }()
 	idle := func(c net.Conn) (seconds int) {

@@ -112,7 +112,7 @@ func TestLateEndOfJoin(t *testing.T) {
 			defer l.Close()
 			ctx, cancel := context.WithCancelCause(t.Context())
 			result := make(chan error, 1)
-			go func() { _, err := s.Place(0).Join(ctx); result <- err }()
+			go func() { _, err := s.Identity(0).Join(ctx); result <- err }()
 			c, err := l.Accept()
 			require.NoError(t, err)
 			defer c.Close()

@@ -13,7 +13,7 @@ import (
 	"sync"
 	"time"
 
-	"weft/internal/vigil"
+	"weft/internal/keepalive"
 )
 
 // relayNotice is how long what a rank has said last may take to the Server.
@@ -143,7 +143,7 @@ func dialPatiently(ctx context.Context, addr string, wait, deadAfter time.Durati
 		d := net.Dialer{Timeout: handshakeTime}
 		c, err := d.DialContext(ctx, "tcp", addr)
 		if err == nil {
-			vigil.Keep(c, deadAfter)
+			keepalive.Enable(c, deadAfter)
 			return c, nil
 		}
 		if late, ok := errors.AsType[net.Error](err); why == nil || !ok || !late.Timeout() {
@@ -165,7 +165,7 @@ func (r *Relay) First() int { return r.first }
 func (r *Relay) Dir() string { return r.dir }
 
 // Place returns the place of a rank.
-func (r *Relay) Place(rank int) *Place { return &Place{Rank: rank, Ranks: r.size, Dir: r.dir} }
+func (r *Relay) Identity(rank int) *Identity { return &Identity{Rank: rank, Ranks: r.size, Dir: r.dir} }
 
 // Settle waits until the Server has heard all that the process of a rank has said, after it has
 // ended. What Ended tells goes another way, and would be there first.
@@ -283,7 +283,7 @@ func (r *Relay) pass(c *net.UnixConn) {
 		return
 	}
 	defer r.release(up)
-	vigil.Keep(up, r.cfg.DeadAfter)
+	keepalive.Enable(up, r.cfg.DeadAfter)
 	if _, err := up.Write(append([]byte{aRank}, hello...)); err != nil {
 		return
 	}

@@ -35,7 +35,7 @@ func TestTimeOfAGreeting(t *testing.T) {
 	key := Key(newSecret())
 	for name, g := range map[string]greeter{
 		"rank": {func(c net.Conn) error {
-			return (&Client{c: c, place: Place{0, 2, ""}, secret: Secret(key)}).greet()
+			return (&Client{c: c, place: Identity{0, 2, ""}, secret: Secret(key)}).greet()
 		}, jobLabel, nil, frame{kind: jobWelcomes, rank: 2, key: newTestID}},
 		"launcher": {func(c net.Conn) error {
 			return (&Relay{cfg: RelayConfig{Ranks: 1, Key: &key}}).greet(c)
@@ -98,7 +98,7 @@ func TestGreetingsThatAreLost(t *testing.T) {
 		if name == "launcher" {
 			err = (&Relay{cfg: RelayConfig{Ranks: 1, Key: &key}}).greet(c)
 		} else {
-			err = (&Client{c: c, place: Place{0, 2, ""}, secret: Secret(key)}).greet()
+			err = (&Client{c: c, place: Identity{0, 2, ""}, secret: Secret(key)}).greet()
 		}
 		return c.left, err
 	}
@@ -440,7 +440,7 @@ func TestListeningGoesOn(t *testing.T) {
 		awaitStack(t, "launch."+who, "[sleep]")
 		require.NoError(t, l.SetDeadline(time.Time{}))
 	}
-	for _, p := range []*Place{s.Place(0), r.Place(2)} {
+	for _, p := range []*Identity{s.Identity(0), r.Identity(2)} {
 		c, err := p.Join(t.Context())
 		require.NoError(t, err)
 		require.NoError(t, c.Leave())

@@ -124,7 +124,9 @@ func listenIn(dir string, s *Secret) (*net.UnixListener, error) {
 func (s *Server) Dir() string { return s.dir }
 
 // Place returns a rank's place; its Environ is what the rank must be started with.
-func (s *Server) Place(rank int) *Place { return &Place{Rank: rank, Ranks: s.cfg.Ranks, Dir: s.dir} }
+func (s *Server) Identity(rank int) *Identity {
+	return &Identity{Rank: rank, Ranks: s.cfg.Ranks, Dir: s.dir}
+}
 
 func (s *Server) accept() {
 	accept(s.l.AcceptUnix, func(c *net.UnixConn) bool {

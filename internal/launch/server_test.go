@@ -58,7 +58,7 @@ func joinAll(t *testing.T, s *Server) []*Client {
 	t.Helper()
 	var cs []*Client
 	for r := range s.cfg.Ranks {
-		c, err := s.Place(r).Join(t.Context())
+		c, err := s.Identity(r).Join(t.Context())
 		require.NoError(t, err)
 		t.Cleanup(func() { _ = c.Leave() })
 		cs = append(cs, c)
@@ -119,7 +119,7 @@ func TestMisuse(t *testing.T) {
 	_, err = c.Exchange(t.Context(), make([]byte, MaxValue+1))
 	require.ErrorIs(t, err, ErrLimit)
 
-	_, err = s.Place(0).Join(t.Context())
+	_, err = s.Identity(0).Join(t.Context())
 	require.ErrorIs(t, err, ErrRefused)
 	require.ErrorContains(t, err, "another process already")
 	require.NoError(t, c.Leave())
@@ -127,20 +127,20 @@ func TestMisuse(t *testing.T) {
 	require.ErrorIs(t, c.Put("x", nil), ErrLeft)
 	require.ErrorIs(t, c.Fence(t.Context()), ErrLeft)
 	s.Settle(0)
-	_, err = s.Place(0).Join(t.Context())
+	_, err = s.Identity(0).Join(t.Context())
 	require.ErrorContains(t, err, "has left the job")
 	s.Ended(1, 0, "exit status 0")
 
-	for _, p := range []*Place{{Rank: 7, Ranks: 2, Dir: s.dir}, {Rank: -1, Ranks: 2, Dir: s.dir}} {
+	for _, p := range []*Identity{{Rank: 7, Ranks: 2, Dir: s.dir}, {Rank: -1, Ranks: 2, Dir: s.dir}} {
 		_, err = p.Join(t.Context())
 		require.ErrorContains(t, err, "there is no rank")
 	}
-	_, err = (&Place{Rank: 1, Ranks: 2, Dir: t.TempDir()}).Join(t.Context())
+	_, err = (&Identity{Rank: 1, Ranks: 2, Dir: t.TempDir()}).Join(t.Context())
 	require.ErrorIs(t, err, ErrEnvironment)
-	_, err = (&Place{Rank: 1, Ranks: 2, Dir: filepath.Join(t.TempDir(), "x")}).Join(t.Context())
+	_, err = (&Identity{Rank: 1, Ranks: 2, Dir: filepath.Join(t.TempDir(), "x")}).Join(t.Context())
 	require.ErrorIs(t, err, ErrLauncherLost)
 	t.Setenv(env.Node.Name, "x")
-	c, err = newTestServer(t, ServerConfig{Ranks: 2}).Place(1).Join(t.Context())
+	c, err = newTestServer(t, ServerConfig{Ranks: 2}).Identity(1).Join(t.Context())
 	require.NoError(t, err)
 	_, err = c.Meet(t.Context(), nil)
 	require.ErrorIs(t, err, ErrEnvironment)
@@ -213,7 +213,7 @@ func TestMeet(t *testing.T) {
 	var cs []*Client
 	for r := range 4 {
 		t.Setenv(env.Node.Name, []string{"", "1", "", "01"}[r])
-		c, err := s.Place(r).Join(t.Context())
+		c, err := s.Identity(r).Join(t.Context())
 		require.NoError(t, err)
 		defer func() { require.NoError(t, c.Leave()) }()
 		cs = append(cs, c)
@@ -362,7 +362,7 @@ func TestStranger(t *testing.T) {
 	wrong := newSecret()
 	_, err = Handshake(c, &wrong, jobLabel, Initiator, []byte{0, 0, 0, 0})
 	require.Error(t, err)
-	own, err := s.Place(0).Join(t.Context())
+	own, err := s.Identity(0).Join(t.Context())
 	require.NoError(t, err)
 	require.NoError(t, own.Leave())
 }
@@ -392,7 +392,7 @@ func TestLauncherGoes(t *testing.T) {
 	s := newTestServer(t, ServerConfig{Ranks: 100})
 	var cs []*Client
 	for _, r := range []int{97, 98} { // other tests have no such ranks
-		c, err := s.Place(r).Join(t.Context())
+		c, err := s.Identity(r).Join(t.Context())
 		require.NoError(t, err)
 		cs = append(cs, c)
 	}
@@ -421,7 +421,7 @@ func TestFilesOfADeadLauncher(t *testing.T) {
 		"dead": {true, false, false}, "dead, and the rank has left": {true, true, true}, "alive": {false, false, true},
 	} {
 		s := newTestServer(t, ServerConfig{Ranks: 99})
-		c, err := s.Place(96).Join(t.Context())
+		c, err := s.Identity(96).Join(t.Context())
 		require.NoError(t, err)
 		if row.dead {
 			s.l.SetUnlinkOnClose(false)
@@ -448,7 +448,7 @@ func TestJoinGivesUp(t *testing.T) {
 	defer l.Close()
 	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Millisecond)
 	defer cancel()
-	_, err = s.Place(0).Join(ctx)
+	_, err = s.Identity(0).Join(ctx)
 	require.ErrorIs(t, err, context.DeadlineExceeded)
 }
 
@@ -460,15 +460,15 @@ func TestFilesArePrivate(t *testing.T) {
 		require.Equal(t, mode, st.Mode().Perm(), path)
 	}
 	require.NoError(t, os.Chmod(filepath.Join(s.dir, secretFile), 0o644))
-	_, err := s.Place(0).Join(t.Context())
+	_, err := s.Identity(0).Join(t.Context())
 	require.ErrorContains(t, err, "others may read it")
 	require.NoError(t, os.Chmod(filepath.Join(s.dir, secretFile), 0o600))
 	require.NoError(t, os.Chmod(s.dir, 0o755))
-	_, err = s.Place(0).Join(t.Context())
+	_, err = s.Identity(0).Join(t.Context())
 	require.ErrorIs(t, err, ErrEnvironment)
 	require.NoError(t, os.Chmod(s.dir, 0o700))
 	require.NoError(t, os.WriteFile(filepath.Join(s.dir, secretFile), []byte("short"), 0o600))
-	_, err = s.Place(0).Join(t.Context())
+	_, err = s.Identity(0).Join(t.Context())
 	require.ErrorIs(t, err, ErrProtocol)
 }
 
@@ -482,7 +482,7 @@ func TestNoGoroutineIsLeft(t *testing.T) {
 		require.NoError(t, err)
 		var cs []*Client
 		for r := range 3 {
-			c, err := s.Place(r).Join(t.Context())
+			c, err := s.Identity(r).Join(t.Context())
 			require.NoError(t, err)
 			cs = append(cs, c)
 		}

@@ -49,7 +49,7 @@ func TestIdleStrangersGiveWay(t *testing.T) {
 	r, err := testRelay(t, s.Addr(), key, 1)
 	require.NoError(t, err)
 	idle()
-	c, err := r.Place(r.First()).Join(context.Background())
+	c, err := r.Identity(r.First()).Join(context.Background())
 	require.NoError(t, err)
 	require.NoError(t, c.Leave())
 }
@@ -95,7 +95,7 @@ func TestWhoGaveWayComesAgain(t *testing.T) {
 			r, err := testRelay(t, fickle(t, s.Addr(), 3, after), key, 1)
 			require.NoError(t, err)
 			r.cfg.Addr = fickle(t, s.Addr(), 3, min(after, helloSize))
-			c, err := r.Place(r.First()).Join(context.Background())
+			c, err := r.Identity(r.First()).Join(context.Background())
 			require.NoError(t, err)
 			require.NoError(t, c.Leave())
 		})

@@ -67,7 +67,7 @@ func FuzzDecode(f *testing.F) {
 				break
 			}
 		}
-		c := &Client{place: Place{Rank: 1, Ranks: 3}, gets: map[uint64]chan answer{1: make(chan answer, 1)}, deaths: map[int]*Death{}, round: 1, exchange: make(chan answer, 1), shares: make([][]byte, 3)}
+		c := &Client{place: Identity{Rank: 1, Ranks: 3}, gets: map[uint64]chan answer{1: make(chan answer, 1)}, deaths: map[int]*Death{}, round: 1, exchange: make(chan answer, 1), shares: make([][]byte, 3)}
 		for range 2 {
 			_ = c.handle(&fr)
 		}

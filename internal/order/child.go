@@ -20,7 +20,7 @@ func (t *Task) Child(list []Access) *Task {
 		if !d.ranges {
 			break
 		}
-		for _, p := range t.Uses {
+		for _, p := range t.Entries {
 			if lo, hi := max(a.Lo, p.Lo), min(a.end(), p.Hi); lo < hi {
 				d.cut(lo, hi)
 			}
@@ -34,22 +34,22 @@ func (t *Task) Child(list []Access) *Task {
 				u.Mode, u.Said = u.Mode.Both(a.Mode), u.Said && a.Weak
 				continue
 			}
-			u := &Use{Access: a, Task: c, Said: a.Weak, whole: !d.ranges}
+			u := &Entry{Access: a, Task: c, Said: a.Weak, whole: !d.ranges}
 			u.Lo, u.Hi, u.Mode = cell.lo, cell.hi, a.Mode.Both(a.Mode)
 			cell.own = u
-			c.Uses, cells = append(c.Uses, u), append(cells, cell)
+			c.Entries, cells = append(c.Entries, u), append(cells, cell)
 		}
 	}
 	takes := false
-	for _, u := range c.Uses {
+	for _, u := range c.Entries {
 		takes = takes || kinds[u.Mode].alone && !u.Said
 	}
-	for i, u := range c.Uses {
+	for i, u := range c.Entries {
 		u.Weak = u.Said && !takes
-		u.up(u.Lo, u.Hi, func(up *Use, _, _ uintptr) { u.Held = u.Held || up.Held || up.Holds() })
+		u.up(u.Lo, u.Hi, func(up *Entry, _, _ uintptr) { u.Held = u.Held || up.Held || up.Holds() })
 		cells[i].add(u)
 	}
-	c.dom.ranges = d.ranges && len(c.Uses) > 0
+	c.dom.ranges = d.ranges && len(c.Entries) > 0
 	return c
 }
 
@@ -62,7 +62,7 @@ func (t *Task) Ranges() {
 }
 
 // add puts u at the end of the chain.
-func (c *cell) add(u *Use) {
+func (c *cell) add(u *Entry) {
 	c.own = nil
 	if len(c.last) == 1 && c.last[0].takes(u) {
 		c.last[0].add(u)

@@ -101,7 +101,7 @@ func (d *domain) seek(lo uintptr) int {
 }
 
 // meets returns what the children of u's task have of its bytes.
-func (d *domain) meets(u *Use, lo, hi uintptr) (list []*cell) {
+func (d *domain) meets(u *Entry, lo, hi uintptr) (list []*cell) {
 	if d.ranges {
 		from := d.seek(lo)
 		to := from

@@ -108,7 +108,7 @@ func TestBefore(t *testing.T) {
 			names[x] = n
 		}
 		var got []string
-		tasks[last].Before(func(u *Use, lo, hi uintptr) bool {
+		tasks[last].Before(func(u *Entry, lo, hi uintptr) bool {
 			require.True(t, u.Lo <= lo && lo < hi && hi <= u.Hi, "%s: bytes %d to %d of %d to %d", name, lo, hi, u.Lo, u.Hi)
 			got = append(got, names[u.Task])
 			return true
@@ -126,7 +126,7 @@ func TestBeforeStops(t *testing.T) {
 		asked []string
 	}{{"", []string{"c"}}, {"c", []string{"c", "b"}}, {"cb", []string{"c", "b", "a"}}} {
 		var asked []string
-		tasks["d"].Before(func(u *Use, _, _ uintptr) bool {
+		tasks["d"].Before(func(u *Entry, _, _ uintptr) bool {
 			for n, x := range tasks {
 				if x == u.Task {
 					asked = append(asked, n)
@@ -147,7 +147,7 @@ func TestBelow(t *testing.T) {
 		want   string
 	}{{0, 8, "a.b a.b.c a.d"}, {0, 1, "a.b a.b.c"}, {1, 4, "a.b"}, {5, 6, "a.d"}} {
 		var got []string
-		tasks["a"].Uses[0].Below(row.lo, row.hi, func(u *Use, _, _ uintptr) bool {
+		tasks["a"].Entries[0].Below(row.lo, row.hi, func(u *Entry, _, _ uintptr) bool {
 			for n, x := range tasks {
 				if x == u.Task {
 					got = append(got, n)
@@ -181,7 +181,7 @@ func TestCostOfAChild(t *testing.T) {
 			child(i)
 		}
 		return testing.AllocsPerRun(10, func() {
-			child(pieces / 2).Before(func(*Use, uintptr, uintptr) bool { return true })
+			child(pieces / 2).Before(func(*Entry, uintptr, uintptr) bool { return true })
 		})
 	}
 	require.Equal(t, costs(3), costs(3000))

@@ -18,7 +18,7 @@ var nobody = []*Run{}
 // after that. So nobody asks what is before a writer. What is before a group is asked by members
 // that have not started; others go no further than to the group.
 func (t *Task) Start() {
-	for _, u := range t.Uses {
+	for _, u := range t.Entries {
 		if !u.waits() {
 			continue
 		}
@@ -35,7 +35,7 @@ func (t *Task) Start() {
 }
 
 // begins notes that u, a member of a group, has come after all that is before the group.
-func (u *Use) begins() {
+func (u *Entry) begins() {
 	if !u.Run.begun {
 		u.Run.begun = true
 		u.drop(u.Run.prevs)
@@ -43,7 +43,7 @@ func (u *Use) begins() {
 }
 
 // drop leaves out what is before earlier groups, since all that is before u's is over.
-func (u *Use) drop(before []*Run) {
+func (u *Entry) drop(before []*Run) {
 	for _, p := range before {
 		if u.joins(p.last()) {
 			u.drop(p.prevs)
@@ -54,7 +54,7 @@ func (u *Use) drop(before []*Run) {
 }
 
 // drop is drop for x, which is over, if u has all of its bytes, and for what is before x.
-func (x *Run) drop(u *Use) {
+func (x *Run) drop(u *Entry) {
 	last := x.last()
 	if !last.whole && (last.Lo < u.Lo || u.Hi < last.Hi) {
 		return
@@ -79,8 +79,8 @@ func (x *Run) drop(u *Use) {
 // those who come after the parent's use come after u. When this is so of all its bytes, it is as if
 // the parent's use had started, or, where others than u may still ask for what it needs, as if it
 // were one of a group that has.
-func (u *Use) seals(shared bool) {
-	u.up(u.Lo, u.Hi, func(up *Use, lo, hi uintptr) {
+func (u *Entry) seals(shared bool) {
+	u.up(u.Lo, u.Hi, func(up *Entry, lo, hi uintptr) {
 		before := up.sealed
 		for _, c := range u.Task.Parent.dom.meets(up, lo, hi) {
 			if !c.sealed {
@@ -123,7 +123,7 @@ func (t *Task) Forget() {
 }
 
 func (t *Task) declares(c *cell) bool {
-	for _, u := range t.Uses {
+	for _, u := range t.Entries {
 		if u.Lo < c.hi && c.lo < u.Hi {
 			return true
 		}
@@ -135,7 +135,7 @@ func (t *Task) declares(c *cell) bool {
 // is known by another one of the run: there is nothing but that t has given it up. If children have
 // used the memory, the use stays.
 func (t *Task) Leave() {
-	for _, u := range t.Uses {
+	for _, u := range t.Entries {
 		if x := u.Run; !u.left && len(t.dom.meets(u, u.Lo, u.Hi)) == 0 {
 			u.left = true
 			if x.left++; 2*x.left > len(x.uses) {

@@ -72,12 +72,12 @@ func (x *actor) text(b *strings.Builder) string {
 }
 
 // given: a use is given up when its task's body is over.
-func given(u *Use, _, _ uintptr) bool { return u.Task.Mark.(*actor).state >= givenUp }
+func given(u *Entry, _, _ uintptr) bool { return u.Task.Mark.(*actor).state >= givenUp }
 
 // ready: x may start, by one of the trees.
 func (x *actor) ready(tree int) bool {
 	ready := true
-	x.tree[tree].Before(func(u *Use, lo, hi uintptr) bool {
+	x.tree[tree].Before(func(u *Entry, lo, hi uintptr) bool {
 		ok := given(u, lo, hi)
 		ready = ready && ok
 		return ok
@@ -108,7 +108,7 @@ func (p *playing) spawn(x *actor, list []*actor) {
 // start has x do what comes first.
 func (p *playing) start(t *testing.T, x *actor, text string) {
 	for i := range x.tree {
-		x.tree[i].Before(func(u *Use, _, _ uintptr) bool {
+		x.tree[i].Before(func(u *Entry, _, _ uintptr) bool {
 			if i == 0 {
 				y := u.Task.Mark.(*actor)
 				x.know[i][y] = true
@@ -123,7 +123,7 @@ func (p *playing) start(t *testing.T, x *actor, text string) {
 	for up := x.parent; up != nil; up = up.parent {
 		delete(x.know[0], up)
 		delete(x.know[1], up)
-		for _, u := range up.tree[1].Uses {
+		for _, u := range up.tree[1].Entries {
 			maps.DeleteFunc(x.know[1], func(y *actor, _ bool) bool { return p.runs[u.Run][y] && !x.know[0][y] })
 		}
 	}
@@ -150,7 +150,7 @@ func (p *playing) finish(x *actor) {
 	}
 	p.spawn(x, x.rest)
 	x.state = givenUp
-	for _, u := range x.tree[1].Uses {
+	for _, u := range x.tree[1].Entries {
 		if p.runs[u.Run] == nil {
 			p.runs[u.Run] = map[*actor]bool{}
 		}
@@ -243,7 +243,7 @@ func TestPastChangesNothing(t *testing.T) {
 
 // size is how many uses are in the tree below t, or are behind those.
 func size(t *Task) int {
-	runs, uses, cells := map[*Run]bool{}, map[*Use]bool{}, map[*domain]bool{}
+	runs, uses, cells := map[*Run]bool{}, map[*Entry]bool{}, map[*domain]bool{}
 	var run func(x *Run)
 	var dom func(d *domain)
 	run = func(x *Run) {
@@ -317,7 +317,7 @@ func TestPastIsShort(t *testing.T) {
 			heard := 0
 			start := func(x *Task) {
 				n := 0
-				x.Before(func(*Use, uintptr, uintptr) bool {
+				x.Before(func(*Entry, uintptr, uintptr) bool {
 					n++
 					return true
 				})

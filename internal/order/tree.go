@@ -37,9 +37,9 @@ func List(accs []chain.Access) (list []Access) {
 
 // Task is a task, as far as its memory goes.
 type Task struct {
-	Parent *Task // nil for the first one
-	Uses   []*Use
-	Mark   any // the caller's
+	Parent  *Task // nil for the first one
+	Entries []*Entry
+	Mark    any // the caller's
 
 	dom   domain // of its children
 	walks *walks // of the tree; nil in the first task, before it has children
@@ -47,7 +47,7 @@ type Task struct {
 
 // Use is what a task has declared of an object, or of a piece of a range, in all its accesses to
 // it.
-type Use struct {
+type Entry struct {
 	Access
 	Task *Task
 	Run  *Run
@@ -71,10 +71,10 @@ type Run struct {
 	Mark   any      // the caller's
 	Groups []*Group // of Commutative uses: those that it belongs to; several where objects overlap
 
-	uses  []*Use // one at least, in their order
-	prevs []*Run // before it; nil if the parent comes before it, empty if nobody asks any more
-	begun bool   // of a group: one of its tasks has come after all that is before the group
-	left  int    // how many of the uses have left
+	uses  []*Entry // one at least, in their order
+	prevs []*Run   // before it; nil if the parent comes before it, empty if nobody asks any more
+	begun bool     // of a group: one of its tasks has come after all that is before the group
+	left  int      // how many of the uses have left
 }
 
 // Group is Commutative uses of which one at a time has the memory, in any order.
@@ -87,8 +87,8 @@ type cell struct {
 	lo, hi uintptr
 	// the end of the chain; several where objects overlap that were known by their addresses
 	last   []*Run
-	own    *Use // of the child that is being added
-	sealed bool // a child has had what the parent may: see seals
+	own    *Entry // of the child that is being added
+	sealed bool   // a child has had what the parent may: see seals
 }
 
 // domain is what the children of one task use: chains, of which it has the ends. Objects are known
@@ -109,7 +109,7 @@ type walks struct {
 
 // step is a place on the way: a use, what is asked of it, and for which of its bytes.
 type step struct {
-	use    *Use
+	use    *Entry
 	what   what
 	behind bool // what asks comes after all of the use's group
 	lo, hi uintptr
@@ -128,8 +128,8 @@ const (
 )
 
 // Find calls f for the uses of t that an access is about, with the bytes of it that they have.
-func (t *Task) Find(a Access, f func(u *Use, lo, hi uintptr)) {
-	for _, u := range t.Uses {
+func (t *Task) Find(a Access, f func(u *Entry, lo, hi uintptr)) {
+	for _, u := range t.Entries {
 		if lo, hi := u.Part(a); lo < hi {
 			f(u, lo, hi)
 		}
@@ -138,7 +138,7 @@ func (t *Task) Find(a Access, f func(u *Use, lo, hi uintptr)) {
 
 // Part returns which bytes of u an access by its task, or to the same memory, is about; none if lo
 // is hi.
-func (u *Use) Part(a Access) (lo, hi uintptr) {
+func (u *Entry) Part(a Access) (lo, hi uintptr) {
 	lo, hi = max(a.Lo, u.Lo), min(a.end(), u.Hi)
 	switch {
 	case lo >= hi || u.whole && a.Object && u.Lo != a.Lo:
@@ -159,23 +159,23 @@ func (a Access) end() uintptr {
 
 // Holds: while the task of u runs, and its children that use the object, no other holder of it
 // does.
-func (u *Use) Holds() bool { return kinds[u.Mode].alone && !u.Weak && !u.Held }
+func (u *Entry) Holds() bool { return kinds[u.Mode].alone && !u.Weak && !u.Held }
 
 // Touches: the body of u's task uses the memory. If all that it declares is weak, only its children
 // do; but a task that takes part in a reduction may have some of them in itself.
-func (u *Use) Touches() bool { return !u.Said || u.needs() == nothing }
+func (u *Entry) Touches() bool { return !u.Said || u.needs() == nothing }
 
 // Above calls f for the uses of the tasks above that u is under, with the bytes of lo to hi that
 // they have.
-func (u *Use) Above(lo, hi uintptr, f func(up *Use, lo, hi uintptr)) {
-	u.up(lo, hi, func(up *Use, lo, hi uintptr) {
+func (u *Entry) Above(lo, hi uintptr, f func(up *Entry, lo, hi uintptr)) {
+	u.up(lo, hi, func(up *Entry, lo, hi uintptr) {
 		f(up, lo, hi)
 		up.Above(lo, hi, f)
 	})
 }
 
 // needs is what u, if it is strong, waits for before its task starts.
-func (u *Use) needs() what {
+func (u *Entry) needs() what {
 	if k := kinds[u.Mode]; !k.alone || !u.Held {
 		return k.needs
 	}
@@ -183,21 +183,21 @@ func (u *Use) needs() what {
 }
 
 // waits: u's task does not start before u has what it needs.
-func (u *Use) waits() bool { return !u.Weak && u.needs() != nothing }
+func (u *Entry) waits() bool { return !u.Weak && u.needs() != nothing }
 
 // groups: u goes together with its neighbours of the same mode, and later ones wait for all of
 // them.
-func (u *Use) groups() bool { return u.needs() == mayJoin }
+func (u *Entry) groups() bool { return u.needs() == mayJoin }
 
 // writes: u goes together with no other.
-func (u *Use) writes() bool { return u.needs() == mayWrite }
+func (u *Entry) writes() bool { return u.needs() == mayWrite }
 
 // joins: u and the one before it belong to one group.
-func (u *Use) joins(before *Use) bool { return before.Mode == u.Mode && u.groups() }
+func (u *Entry) joins(before *Entry) bool { return before.Mode == u.Mode && u.groups() }
 
 // up calls f for the uses of the parent that u is under, with the bytes of lo to hi that they have.
-func (u *Use) up(lo, hi uintptr, f func(up *Use, lo, hi uintptr)) {
-	for _, p := range u.Task.Parent.Uses {
+func (u *Entry) up(lo, hi uintptr, f func(up *Entry, lo, hi uintptr)) {
+	for _, p := range u.Task.Parent.Entries {
 		switch {
 		case u.whole && p.Lo == u.Lo, !u.whole && p.Lo < hi && lo < p.Hi:
 			f(p, max(lo, p.Lo), min(hi, p.Hi))
@@ -205,15 +205,15 @@ func (u *Use) up(lo, hi uintptr, f func(up *Use, lo, hi uintptr)) {
 	}
 }
 
-func (x *Run) last() *Use { return x.uses[len(x.uses)-1] }
+func (x *Run) last() *Entry { return x.uses[len(x.uses)-1] }
 
 // takes: u is one more of the run.
-func (x *Run) takes(u *Use) bool {
+func (x *Run) takes(u *Entry) bool {
 	last := x.last()
 	return last.Mode == u.Mode && !u.writes() && last.Lo == u.Lo && last.Hi == u.Hi && last.whole == u.whole
 }
 
-func (x *Run) add(u *Use) {
+func (x *Run) add(u *Entry) {
 	u.Run, u.at = x, len(x.uses)
 	x.uses = append(x.uses, u)
 }
@@ -235,11 +235,11 @@ func (x *Run) sweep() {
 
 // joinGroups makes x, a new run in which u is alone, belong to the groups that it goes on with, of
 // those before it and of the parent, or to one of its own.
-func (x *Run) joinGroups(u *Use) {
+func (x *Run) joinGroups(u *Entry) {
 	if !kinds[u.Mode].alone || u.Held {
 		return
 	}
-	joins := func(before *Use) {
+	joins := func(before *Entry) {
 		if !u.joins(before) {
 			return
 		}
@@ -257,7 +257,7 @@ func (x *Run) joinGroups(u *Use) {
 		joins(p.last())
 	}
 	if x.prevs == nil {
-		u.up(u.Lo, u.Hi, func(up *Use, _, _ uintptr) { joins(up) })
+		u.up(u.Lo, u.Hi, func(up *Entry, _, _ uintptr) { joins(up) })
 	}
 	if x.Groups == nil {
 		x.Groups = append(x.Groups, new(Group))

@@ -4,17 +4,17 @@
 package order
 
 // implied: since u's task has started, u has what it may.
-func (u *Use) implied(w what) bool { return u.waits() && (w == u.needs() || u.needs() == mayWrite) }
+func (u *Entry) implied(w what) bool { return u.waits() && (w == u.needs() || u.needs() == mayWrite) }
 
 // walk is one way along the tree.
 type walk struct {
 	*walks
 	number uint64
-	given  func(u *Use, lo, hi uintptr) bool
+	given  func(u *Entry, lo, hi uintptr) bool
 	todo   []step
 }
 
-func (t *Task) walk(given func(u *Use, lo, hi uintptr) bool) *walk {
+func (t *Task) walk(given func(u *Entry, lo, hi uintptr) bool) *walk {
 	w := &walk{walks: t.walks, given: given}
 	w.last++
 	w.number = w.last
@@ -25,12 +25,12 @@ func (t *Task) walk(given func(u *Use, lo, hi uintptr) bool) *walk {
 // Before calls given for the uses that t waits for, or has waited for, with the bytes in question,
 // and where it returns true, for those that come before them. So given returns whether the task of
 // u has given these bytes up, or true to hear of all that t has to wait for whenever that is.
-func (t *Task) Before(given func(u *Use, lo, hi uintptr) bool) { t.before(t.Uses, given) }
+func (t *Task) Before(given func(u *Entry, lo, hi uintptr) bool) { t.before(t.Entries, given) }
 
 // Before is Task.Before for what u's task waits for by u.
-func (u *Use) Before(given func(u *Use, lo, hi uintptr) bool) { u.Task.before([]*Use{u}, given) }
+func (u *Entry) Before(given func(u *Entry, lo, hi uintptr) bool) { u.Task.before([]*Entry{u}, given) }
 
-func (t *Task) before(uses []*Use, given func(u *Use, lo, hi uintptr) bool) {
+func (t *Task) before(uses []*Entry, given func(u *Entry, lo, hi uintptr) bool) {
 	if len(uses) == 0 {
 		return
 	}
@@ -44,14 +44,14 @@ func (t *Task) before(uses []*Use, given func(u *Use, lo, hi uintptr) bool) {
 }
 
 // Below calls given for the uses of the bytes by the children of u's task, and by theirs.
-func (u *Use) Below(lo, hi uintptr, given func(u *Use, lo, hi uintptr) bool) {
+func (u *Entry) Below(lo, hi uintptr, given func(u *Entry, lo, hi uintptr) bool) {
 	w := u.Task.walk(given)
 	w.children(u, isOver, lo, hi)
 	w.all()
 }
 
 // next adds a step to what is to be looked at, for those of the bytes that u has.
-func (w *walk) next(u *Use, what what, lo, hi uintptr, behind bool) {
+func (w *walk) next(u *Entry, what what, lo, hi uintptr, behind bool) {
 	s := step{u, what, behind, max(lo, u.Lo), min(hi, u.Hi)}
 	if u.whole {
 		s.lo, s.hi = u.Lo, u.Hi
@@ -121,7 +121,7 @@ func (w *walk) before(s step, what what) {
 	if x.prevs != nil {
 		return
 	}
-	u.up(s.lo, s.hi, func(up *Use, lo, hi uintptr) {
+	u.up(s.lo, s.hi, func(up *Entry, lo, hi uintptr) {
 		what, one := s.what, u.joins(up)
 		switch {
 		case known && !one:
@@ -150,7 +150,7 @@ func (w *walk) gives(s step, need what) {
 
 // children asks the last uses by the children of u's task, and reports whether they have all of the
 // bytes, so that they wait for what u needs.
-func (w *walk) children(u *Use, what what, lo, hi uintptr) (all bool) {
+func (w *walk) children(u *Entry, what what, lo, hi uintptr) (all bool) {
 	left := hi - lo
 	for _, c := range u.Task.dom.meets(u, lo, hi) {
 		for _, x := range c.last {

@@ -233,7 +233,7 @@ func (w *waiter) met() bool {
 
 // Look polls until there is something in ch, or for a short time only. entered: the caller has the
 // turn; it has it no more. It returns at once if another goroutine has it that waits too.
-func (e *Engine) Look(ch <-chan struct{}, entered bool) {
+func (e *Engine) PollChannel(ch <-chan struct{}, entered bool) {
 	w := waiter{ch: ch}
 	if entered || e.claim(&w) {
 		e.look(&w, lookFor)
@@ -281,7 +281,7 @@ func (e *Engine) look(w *waiter, long time.Duration) {
 // Seek polls until ready says so, which is asked often, and reports whether it has: the caller has
 // the turn, and has it still. false: something is to be done without the turn, or, tired, the time
 // is over.
-func (e *Engine) Seek(ready func() bool) (met, tired bool) {
+func (e *Engine) PollUntil(ready func() bool) (met, tired bool) {
 	return e.lookOn(&waiter{ready: ready}, lookFor, false)
 }
 

@@ -88,7 +88,7 @@ func TestHammer(t *testing.T) {
 		wg.Go(func() {
 			for range frames {
 				s.sent.Add(1)
-				s.Knock()
+				s.RingDoorbell()
 				if s.sent.Load()%7 == 0 {
 					runtime.Gosched()
 				}
@@ -102,11 +102,11 @@ func TestHammer(t *testing.T) {
 					case 0:
 						e.Try()
 					case 1:
-						e.Look(woken, e.Enter())
+						e.PollChannel(woken, e.Enter())
 					case 2:
 						asked := 0
 						if e.Enter() {
-							e.Seek(func() bool { asked++; return asked > 10 })
+							e.PollUntil(func() bool { asked++; return asked > 10 })
 							e.Leave()
 						}
 					case 3:
@@ -135,7 +135,7 @@ type memory struct {
 	bell             chan struct{}
 }
 
-func (m *memory) Knock() {
+func (m *memory) RingDoorbell() {
 	if m.word.CompareAndSwap(0, 1) {
 		m.bell <- struct{}{}
 	}

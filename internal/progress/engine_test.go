@@ -65,7 +65,7 @@ func (f *fake) Costs() fabric.Costs { return f.costs }
 func (f *fake) Midway() bool        { return f.midway }
 func (f *fake) Waits() bool         { return f.jobs > 0 }
 func (f *fake) Serve()              { f.log = append(f.log, "serve") }
-func (f *fake) Knock()              { f.log = append(f.log, "knock") }
+func (f *fake) RingDoorbell()       { f.log = append(f.log, "knock") }
 
 func (f *fake) Work() {
 	if f.jobs > 0 {
@@ -85,7 +85,7 @@ func (f *fake) Arm(on bool, why fabric.Leaving) fabric.Armed {
 		f.log = append(f.log, "disarm")
 	case why == fabric.LeavingForSoon && f.later:
 		f.log = append(f.log, "later")
-		return fabric.ArmedLater
+		return fabric.ArmDeferred
 	default:
 		f.log = append(f.log, "arm"+[]string{" in vain", "", " soon"}[why])
 	}
@@ -134,7 +134,7 @@ func TestLook(t *testing.T) {
 			e := engineOf(Config{Ranks: 1, Crowded: row.crowded}, f)
 			woken := make(chan struct{}, 1)
 			c := still(t, step)
-			e.Look(woken, false)
+			e.PollChannel(woken, false)
 			looks := int(row.long/step) + 2 // the first one begins the time
 			require.Equal(t, row.every*looks, f.polls)
 			require.Equal(t, []string{"disarm", "arm in vain"}, f.take())
@@ -150,7 +150,7 @@ func TestLook(t *testing.T) {
 			f.polls = 0 // something comes: time begins again
 			f.finds = func(n int) bool { return n == 100 }
 			require.True(t, e.Enter())
-			e.Look(woken, true)
+			e.PollChannel(woken, true)
 			require.Equal(t, 100+row.every*looks, f.polls)
 			require.Equal(t, []string{"disarm", "arm in vain"}, f.take())
 
@@ -161,10 +161,10 @@ func TestLook(t *testing.T) {
 				}
 				return false
 			}
-			e.Look(woken, false)
+			e.PollChannel(woken, false)
 			require.Equal(t, 7, f.polls)
 			require.Equal(t, []string{"disarm", "arm"}, f.take())
-			e.Look(woken, false)
+			e.PollChannel(woken, false)
 			require.Equal(t, 7, f.polls, "it is here")
 			requireFree(t, e)
 		})
@@ -190,7 +190,7 @@ func TestWorkIsDoneWithoutTheTurn(t *testing.T) {
 			}
 		}
 		still(t, 10*time.Microsecond)
-		e.Look(make(chan struct{}), false)
+		e.PollChannel(make(chan struct{}), false)
 		require.Zero(t, f.jobs)
 		require.Equal(t, taken, f.polls == 5)
 		if taken {
@@ -230,7 +230,7 @@ func TestSeek(t *testing.T) {
 			return row.job
 		}
 		require.True(t, e.Enter())
-		met, tired := e.Seek(func() bool { asked++; return asked >= row.met })
+		met, tired := e.PollUntil(func() bool { asked++; return asked >= row.met })
 		require.Equal(t, []bool{row.is, row.no}, []bool{met, tired}, "%+v", row)
 		require.False(t, e.Enter(), "the caller has the turn")
 		e.Leave()
@@ -255,11 +255,11 @@ func TestWhenWaitersDisarm(t *testing.T) {
 		}
 		if seeks {
 			require.True(t, e.Take())
-			met, _ := e.Seek(func() bool { return len(ch) > 0 })
+			met, _ := e.PollUntil(func() bool { return len(ch) > 0 })
 			require.True(t, met)
 			e.Leave()
 		} else {
-			e.Look(ch, false)
+			e.PollChannel(ch, false)
 		}
 		require.Equal(t, 2, f.polls)
 	}
@@ -356,7 +356,7 @@ func TestHowOftenTriesYield(t *testing.T) {
 			require.False(t, e.Try())
 		}
 		require.Equal(t, uint32(3), e.tries.Load())
-		e.Look(nil, false)
+		e.PollChannel(nil, false)
 	}
 }
 
@@ -394,7 +394,7 @@ func TestSeveral(t *testing.T) {
 	look := func(polls int) {
 		asked := 0
 		require.True(t, e.Enter())
-		e.Seek(func() bool { asked++; return asked > polls })
+		e.PollUntil(func() bool { asked++; return asked > polls })
 		e.Leave()
 	}
 	look(160)
@@ -418,7 +418,7 @@ func TestSeveral(t *testing.T) {
 	dear.take()
 	e.turn.armed = e.turn.all
 	still(t, time.Microsecond)
-	e.Look(make(chan struct{}), false)
+	e.PollChannel(make(chan struct{}), false)
 	require.Equal(t, []string{"disarm", "arm in vain"}, dear.take())
 }
 
@@ -445,16 +445,16 @@ func TestSoon(t *testing.T) {
 	// Who gives up says so, and who does not get the turn.
 	e.gaveUp.Store(0)
 	c.step = time.Microsecond
-	e.Look(make(chan struct{}), false)
+	e.PollChannel(make(chan struct{}), false)
 	require.Positive(t, e.gaveUp.Load())
 	e.gaveUp.Store(0)
 	require.True(t, e.Enter())
 	woken := make(chan struct{}, 1)
 	woken <- struct{}{}
-	e.Look(woken, false)
+	e.PollChannel(woken, false)
 	require.Zero(t, e.gaveUp.Load(), "what it waits for is here")
 	<-woken
-	e.Look(woken, false)
+	e.PollChannel(woken, false)
 	require.Positive(t, e.gaveUp.Load())
 	e.Leave()
 	// A loop that has found nothing for some tries, and comes again at once, disarms, and leaves as

@@ -108,14 +108,14 @@ func (s *system) change(f func()) {
 func (s *system) send() {
 	s.change(func() { s.sent++ })
 	if s.quiet {
-		s.Knock()
+		s.RingDoorbell()
 	}
 }
 
 func (s *system) Arm(on bool, why fabric.Leaving) fabric.Armed {
 	if on && why == fabric.LeavingForSoon {
 		s.change(func() { s.apart = true })
-		return fabric.ArmedLater
+		return fabric.ArmDeferred
 	}
 	if on {
 		s.change(func() { s.apart = false })
@@ -168,7 +168,7 @@ func (s *system) Poll(bool) bool {
 }
 
 // Knock rings the doorbell if it is armed, for what is here already.
-func (s *system) Knock() {
+func (s *system) RingDoorbell() {
 	s.mu.Lock()
 	ring := s.armed
 	s.armed = false

@@ -164,7 +164,7 @@ func (t *turn) settleOne(source int, why fabric.Leaving, polls bool) (later bool
 	bit := uint32(1) << source
 	for n := 0; ; n++ {
 		armed := t.armOne(source, why)
-		if armed == fabric.ArmedLater {
+		if armed == fabric.ArmDeferred {
 			t.armed &^= bit //bug:put-off
 			return true
 		}
@@ -172,8 +172,8 @@ func (t *turn) settleOne(source int, why fabric.Leaving, polls bool) (later bool
 			return false
 		}
 		if !polls || n == leaveAfter {
-			t.sources[source].Knock() //bug:knock
-			return false              //bug:knock
+			t.sources[source].RingDoorbell() //bug:knock
+			return false                     //bug:knock
 		}
 		t.armed &^= bit //bug:once-more
 		t.poll(bit)     //bug:once-more

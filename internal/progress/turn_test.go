@@ -41,7 +41,7 @@ func (s *script) Arm(on bool, why fabric.Leaving) fabric.Armed {
 	switch {
 	case why == fabric.LeavingForSoon:
 		s.say("later")
-		return fabric.ArmedLater
+		return fabric.ArmDeferred
 	case s.here > 0:
 		s.here--
 		s.say("arm, here")
@@ -64,7 +64,7 @@ func (s *script) Poll(bool) bool {
 	return true
 }
 
-func (s *script) Knock() { s.say("knock") }
+func (s *script) RingDoorbell() { s.say("knock") }
 
 func (s *script) linger() {
 	s.say("linger")
@@ -287,7 +287,7 @@ func (o one) Arm(on bool, why fabric.Leaving) fabric.Armed {
 		o.s.say("disarm %d", o.i)
 	case why == fabric.LeavingForSoon && o.i == 1:
 		o.s.say("later %d", o.i)
-		return fabric.ArmedLater
+		return fabric.ArmDeferred
 	default:
 		o.s.say("arm %d", o.i)
 	}

@@ -17,7 +17,7 @@ func Release[T any](*T) {}
 
 // Hide keeps what the caller does with channels, locks and the like from the race detector, until
 // Show.
-func Hide() {}
+func Disable() {}
 
 // Show ends that.
-func Show() {}
+func Enable() {}

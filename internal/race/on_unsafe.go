@@ -21,7 +21,7 @@ func Release[T any](p *T) { runtime.RaceReleaseMerge(unsafe.Pointer(p)) }
 
 // Hide keeps what the caller does with channels, locks and the like from the race detector, until
 // Show.
-func Hide() { runtime.RaceDisable() }
+func Disable() { runtime.RaceDisable() }
 
 // Show ends that.
-func Show() { runtime.RaceEnable() }
+func Enable() { runtime.RaceEnable() }

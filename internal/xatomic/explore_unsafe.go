@@ -67,16 +67,16 @@ func (x *word[T]) Load() T {
 
 // looked is the word of the Look that is not over. Under Before one goroutine runs at a time, and
 // none goes on between a Look and what follows it.
-var looked any
+var peeked any
 
 // A Look and its Add are one step: the Add goes by what it finds. A Look and its Settle are two,
 // between which an explorer lets others go on.
-func (x *word[T]) Look() T {
+func (x *word[T]) Peek() T {
 	if Before == nil {
 		return x.Load()
 	}
 	before(Add, x, nil)
-	looked = x
+	peeked = x
 	return x.load()
 }
 
@@ -86,8 +86,8 @@ func (x *word[T]) Settle(old, v T) {
 }
 
 func (x *word[T]) Keep(old T) {
-	if looked == any(x) {
-		looked = nil
+	if peeked == any(x) {
+		peeked = nil
 		after(int64(old), false)
 	}
 }
@@ -99,8 +99,8 @@ func (x *word[T]) Store(v T) {
 }
 
 func (x *word[T]) Add(d T) T {
-	if looked == any(x) {
-		looked = nil
+	if peeked == any(x) {
+		peeked = nil
 	} else {
 		before(Add, x, nil)
 	}

@@ -77,7 +77,7 @@ func (x *Pointer[T]) Init(p *T) { *(**T)(unsafe.Pointer(x)) = p }
 
 // Look is Load for who decides by the value whether an atomic operation is needed. What follows at
 // once is Add, or, if nobody else changes the word any more, Settle or Keep.
-func (x *Uint32) Look() uint32 { return x.Load() }
+func (x *Uint32) Peek() uint32 { return x.Load() }
 
 // Settle is a plain store to a word that held old when Look was called. Precondition: nobody else
 // changes it; who reads it later comes after this by other means.

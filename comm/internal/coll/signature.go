@@ -44,7 +44,7 @@ func (v Collective) Root() int      { return int(v>>rootShift&rootMask) - 1 } //
 func (v Collective) elem() mem.Kind { return mem.Kind(v >> ElemShift) }
 
 // Votes reports whether this is Agree or Shrink.
-func (v Collective) Votes() bool { return v.Kind() == Agree || v.Kind() == Shrink }
+func (v Collective) IsAgreement() bool { return v.Kind() == Agree || v.Kind() == Shrink }
 
 // Name returns the operation, as in Error.Op.
 func (v Collective) Name() string {
@@ -115,7 +115,7 @@ func (s Signature) Digest(before uint64) uint64 {
 
 // Agrees reports whether two ranks may make the collectives together.
 func (s Signature) Agrees(o Signature) bool {
-	if s.What.Votes() && o.What.Votes() {
+	if s.What.IsAgreement() && o.What.IsAgreement() {
 		return true // see note
 	}
 	if !s.What.Fits(o.What) || s.Unit != o.Unit {

@@ -48,10 +48,10 @@ func TestSignatureTexts(t *testing.T) {
 		require.Equal(t, x.k, s.What.Kind())
 		require.Equal(t, x.root, s.What.Root(), want)
 		require.Equal(t, x.op != nil, s.What.Reduces(), want)
-		require.Equal(t, x.k == Agree || x.k == Shrink, s.What.Votes(), want)
+		require.Equal(t, x.k == Agree || x.k == Shrink, s.What.IsAgreement(), want)
 		require.Equal(t, s, SignatureOf(s.Append(nil)), want)
 	}
-	require.True(t, NewCollective(Agree, nil, -1).Votes())
+	require.True(t, NewCollective(Agree, nil, -1).IsAgreement())
 	for k := Barrier; k < NumKinds; k++ {
 		made := map[Kind]Kind{Dup: Allgather, Split: Allgather, Window: Allgather, Allocate: Allgather, Attach: Allgather, SetInfo: Allgather,
 			Fence: Barrier, Freeing: Barrier}[k]

@@ -172,7 +172,7 @@ func (b Buffer) CopyFromBytes(src []byte, off int) int { return b.walk(src, off,
 
 // Show is CopyToBytes of all, to memory with room for it; of a single word, which is frequent,
 // without a call.
-func (b *Buffer) Show(dst []byte) {
+func (b *Buffer) Pack(dst []byte) {
 	if len(dst) == 8 && b.pieces == 0 {
 		*(*[8]byte)(dst) = *(*[8]byte)(b.block(0))
 	} else {

@@ -22,7 +22,7 @@ const (
 	// Eager: the payload comes with the frame, and the sender is done with it.
 	Eager Protocol = 1 + iota
 	// Ready: the payload stays at the sender until a receive has matched (rendezvous).
-	Ready
+	RTS
 
 	// The rest is between processes only; these frames have no header. Their words are
 	//
@@ -30,7 +30,7 @@ const (
 	//	Ending    1: a deadlock, –, –, kind; the data says why
 	//	Nudging   context, –, –, kind
 
-	Wanted // a receive has matched a ready message and wants its payload
+	CTS    // a receive has matched a ready message and wants its payload
 	Ending // the sender's rank ends the run
 
 	// Of failures, also between ranks of one process:
@@ -39,9 +39,9 @@ const (
 	//	Revoking  context, –, –, kind; the data is the group, none: all ranks
 	//	Agreeing  see PackBallot
 
-	Mourning // a rank is lost
-	Revoking // a communicator is revoked
-	Agreeing // a message of an agreement
+	FailureNotice // a rank is lost
+	Revoking      // a communicator is revoked
+	Agreeing      // a message of an agreement
 
 	Nudging // something is new where the ranks of a communicator meet
 
@@ -50,8 +50,8 @@ const (
 	//	Stalling  question, frames sent, frames taken, kind, 1: it waits, 2: and goroutines of its program may act; the data says for what
 	//	Asking    question, –, –, kind
 
-	Stalling // whether the sender's rank waits for others and does nothing else
-	Asking   // rank 0 asks whether that still holds
+	BlockedReport // whether the sender's rank waits for others and does nothing else
+	BlockedQuery  // rank 0 asks whether that still holds
 
 	// Of collectives, also between ranks of one process; see comm's history.go and disagree.go:
 	//

@@ -9,7 +9,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"weft/comm/internal/ballot"
+	"weft/comm/internal/consensus"
 	"weft/comm/internal/mem"
 	"weft/internal/fabric"
 )
@@ -17,7 +17,7 @@ import (
 func TestHeaderRoundTrip(t *testing.T) {
 	rng := rand.New(rand.NewPCG(2, 2))
 	for range 1000 {
-		h := Header{Proto: Ready, Elem: mem.Kind(rng.IntN(int(mem.NumKinds))), ElemSize: rng.Uint32(), Ctx: rng.Uint64(), Src: int32(rng.Uint32()), Tag: int32(rng.Uint32()),
+		h := Header{Proto: RTS, Elem: mem.Kind(rng.IntN(int(mem.NumKinds))), ElemSize: rng.Uint32(), Ctx: rng.Uint64(), Src: int32(rng.Uint32()), Tag: int32(rng.Uint32()),
 			Seq: rng.Uint32(), Length: rng.Uint64(), Aux: rng.Uint64()}
 		w := h.Pack()
 		var g Header
@@ -30,15 +30,15 @@ func TestHeaderRoundTrip(t *testing.T) {
 // be are taken.
 func TestBallotFramesAreChecked(t *testing.T) {
 	const n = 9 // two bytes a set
-	m := &ballot.Message{Phase: ballot.PhaseJoin, By: -1, Vote: &ballot.Vote{Kind: ballot.VoteShrink, Flags: 5, Ctx: 1<<32 | 8, Lost: ballot.NewMembers(n), Acked: ballot.NewMembers(n)}}
+	m := &consensus.Message{Phase: consensus.PhaseJoin, By: -1, Value: &consensus.Value{Kind: consensus.Shrink, Flags: 5, Ctx: 1<<32 | 8, Lost: consensus.NewMembers(n), Acked: consensus.NewMembers(n)}}
 	for what, x := range map[string]struct {
 		edit func(f *fabric.Frame)
 		says string
 	}{
 		"as it is":       {func(*fabric.Frame) {}, ""},
 		"no phase":       {func(f *fabric.Frame) { f.Head[3] &^= 0xff }, "unknown phase 0 "},
-		"the last phase": {func(f *fabric.Frame) { f.Head[3] = Agreeing.Word() | uint64(ballot.PhaseCommit) }, ""},
-		"one phase more": {func(f *fabric.Frame) { f.Head[3] = Agreeing.Word() | uint64(ballot.PhaseCommit+1) }, "unknown phase 5 "},
+		"the last phase": {func(f *fabric.Frame) { f.Head[3] = Agreeing.Word() | uint64(consensus.PhaseCommit) }, ""},
+		"one phase more": {func(f *fabric.Frame) { f.Head[3] = Agreeing.Word() | uint64(consensus.PhaseCommit+1) }, "unknown phase 5 "},
 		"the first rank": {func(f *fabric.Frame) { f.Head[1] = 0 }, ""},
 		"the last rank":  {func(f *fabric.Frame) { f.Head[1] = n - 1 }, ""},
 		"no rank":        {func(f *fabric.Frame) { f.Head[1] = n }, "of rank 9 to an agreement of 9"},
@@ -46,32 +46,32 @@ func TestBallotFramesAreChecked(t *testing.T) {
 		"too short":      {func(f *fabric.Frame) { f.Data = f.Data[1:] }, "of 5 bytes, not 6"},
 		"too long":       {func(f *fabric.Frame) { f.Data = append(f.Data, 0) }, "of 7 bytes, not 6"},
 		"no kind":        {func(f *fabric.Frame) { f.Data[0] = 0 }, "unknown kind 0"},
-		"the last kind":  {func(f *fabric.Frame) { f.Data[0] = byte(ballot.VoteMixed) }, ""},
-		"one kind more":  {func(f *fabric.Frame) { f.Data[0] = byte(ballot.VoteMixed + 1) }, "unknown kind 5"},
+		"the last kind":  {func(f *fabric.Frame) { f.Data[0] = byte(consensus.Mixed) }, ""},
+		"one kind more":  {func(f *fabric.Frame) { f.Data[0] = byte(consensus.Mixed + 1) }, "unknown kind 5"},
 		"decided":        {func(f *fabric.Frame) { f.Data[1] = 1 }, ""},
 		"more than that": {func(f *fabric.Frame) { f.Data[1] = 2 }, "unknown kind 2"},
 		"for messages":   {func(f *fabric.Frame) { f.Head[5]++ }, "communicator 0x100000009, which is none"},
 		"of nobody":      {func(f *fabric.Frame) { f.Head[5] = 8 }, "communicator 0x8, which is none"},
-		"not to shrink":  {func(f *fabric.Frame) { f.Data[0], f.Head[5] = byte(ballot.VoteAgree), 9 }, ""},
+		"not to shrink":  {func(f *fabric.Frame) { f.Data[0], f.Head[5] = byte(consensus.Agree), 9 }, ""},
 	} {
-		f := PackBallot(m, 4, 7)
+		f := PackAgreement(m, 4, 7)
 		x.edit(&f)
-		got, err := UnpackBallot(n, &f.Head, f.Data)
+		got, err := UnpackAgreement(n, &f.Head, f.Data)
 		if x.says != "" {
 			require.ErrorContains(t, err, x.says, what)
 			continue
 		}
 		require.NoError(t, err, what)
-		require.Equal(t, ballot.Phase(f.Head[3]), got.Phase, what)
+		require.Equal(t, consensus.Phase(f.Head[3]), got.Phase, what)
 		require.Equal(t, int(int32(f.Head[1])), got.By, what)
 		require.Equal(t, f.Data[1] == 1, got.Decided, what)
 	}
-	m.Vote.Lost.Add(8)
-	m.Vote.Acked.Add(1)
+	m.Value.Lost.Add(8)
+	m.Value.Acked.Add(1)
 	m.Decided, m.By = true, 8
-	f := PackBallot(m, 4, 7)
-	require.Equal(t, [fabric.HeadWords]uint64{4, 7<<32 | 8, 0, Agreeing.Word() | uint64(ballot.PhaseJoin), 5, 1<<32 | 8}, f.Head)
-	again, err := UnpackBallot(n, &f.Head, f.Data)
+	f := PackAgreement(m, 4, 7)
+	require.Equal(t, [fabric.HeadWords]uint64{4, 7<<32 | 8, 0, Agreeing.Word() | uint64(consensus.PhaseJoin), 5, 1<<32 | 8}, f.Head)
+	again, err := UnpackAgreement(n, &f.Head, f.Data)
 	require.NoError(t, err)
 	require.Equal(t, *m, again)
 	f.Data[2] = 0xff // the vote has a copy
@@ -79,15 +79,15 @@ func TestBallotFramesAreChecked(t *testing.T) {
 }
 
 func FuzzBallotFrame(f *testing.F) {
-	m := &ballot.Message{Phase: ballot.PhaseJoin, By: -1, Vote: &ballot.Vote{Kind: ballot.VoteShrink, Flags: 3, Ctx: 1<<32 | 6, Lost: ballot.NewMembers(9), Acked: ballot.NewMembers(9)}}
-	x := PackBallot(m, 2, 7)
+	m := &consensus.Message{Phase: consensus.PhaseJoin, By: -1, Value: &consensus.Value{Kind: consensus.Shrink, Flags: 3, Ctx: 1<<32 | 6, Lost: consensus.NewMembers(9), Acked: consensus.NewMembers(9)}}
+	x := PackAgreement(m, 2, 7)
 	f.Add(x.Head[1], x.Head[3], x.Data)
 	f.Add(uint64(1), uint64(0), []byte{1})
 	f.Fuzz(func(t *testing.T, w1, w3 uint64, data []byte) {
 		head := x.Head
 		head[1], head[3] = w1, w3
-		if m, err := UnpackBallot(9, &head, data); err == nil {
-			again := PackBallot(&m, head[0], uint32(w1>>32))
+		if m, err := UnpackAgreement(9, &head, data); err == nil {
+			again := PackAgreement(&m, head[0], uint32(w1>>32))
 			require.Equal(t, data, again.Data)
 			require.Equal(t, head[1], again.Head[1])
 		}

@@ -76,7 +76,7 @@ func (c *Checker) expire(now int64) {
 // find makes a finding of an event.
 func (c *Checker) find(e *replay.Event, why error) {
 	what := event.Sentence(&e.Record, func(spec uint32) string { return c.opt.Name(e.Process, spec) })
-	c.keep(fmt.Errorf("at %v, %s %d%s: %s: %w", time.Duration(e.Time-c.start), e.Source.Place.Kind, e.Source.Place.Index,
+	c.keep(fmt.Errorf("at %v, %s %d%s: %s: %w", time.Duration(e.Time-c.start), e.Source.Location.Kind, e.Source.Location.Index,
 		of(e.Process), what, why))
 }
 
@@ -197,7 +197,7 @@ func files(o Options, until int64, names []string) (c *Checker, certain int64, e
 	if o.Name == nil {
 		o.Name = set.Name
 	}
-	if doubt, ok := set.Doubt(); ok {
+	if doubt, ok := set.Uncertainty(); ok {
 		o.Slack = cmp.Or(o.Slack, Slack+2*doubt)
 		there := map[int]bool{}
 		for i := range set.Processes() {

@@ -17,20 +17,20 @@ import (
 
 // line is an event of a script: its source's place, kind and words.
 type line struct {
-	at    event.Place
+	at    event.Location
 	kind  event.Kind
 	words [3]uint64
 }
 
 var (
-	slot0 = event.Place{Kind: event.SlotPlace, Group: 1}
-	slot1 = event.Place{Kind: event.SlotPlace, Group: 1, Index: 1}
-	out   = event.Place{Kind: event.OtherPlace, Group: 1}
-	rank0 = event.Place{Kind: event.RankPlace, Group: 1}
-	rank1 = event.Place{Kind: event.RankPlace, Group: 1, Index: 1}
+	slot0 = event.Location{Kind: event.SlotLocation, Group: 1}
+	slot1 = event.Location{Kind: event.SlotLocation, Group: 1, Index: 1}
+	out   = event.Location{Kind: event.OtherLocation, Group: 1}
+	rank0 = event.Location{Kind: event.RankLocation, Group: 1}
+	rank1 = event.Location{Kind: event.RankLocation, Group: 1, Index: 1}
 )
 
-func on(p event.Place, k event.Kind, words ...uint64) line {
+func on(p event.Location, k event.Kind, words ...uint64) line {
 	l := line{at: p, kind: k}
 	copy(l.words[:], words)
 	return l
@@ -41,13 +41,13 @@ func play(lines []line, apart time.Duration) string {
 	c := New(Options{})
 	// what request 9 of the good program matches
 	lines = append([]line{on(rank1, event.SendPosted, 0, event.PeerB(0, 7))}, lines...)
-	ids := map[event.Place]int{}
+	ids := map[event.Location]int{}
 	for i, l := range lines {
 		if _, ok := ids[l.at]; !ok {
 			ids[l.at] = len(ids)
 		}
 		c.Event(&replay.Event{Record: event.Make(int64(i), l.kind, l.words[0], l.words[1], l.words[2]),
-			Source: event.Source{ID: ids[l.at], Place: l.at}, Time: int64(i) * int64(apart)})
+			Source: event.Source{ID: ids[l.at], Location: l.at}, Time: int64(i) * int64(apart)})
 	}
 	c.End()
 	if err := c.Err(); err != nil {

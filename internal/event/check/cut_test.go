@@ -29,7 +29,7 @@ func TestFilesThatAreCut(t *testing.T) {
 		require.NoError(t, err)
 		// Sources are written in the order in which they were made: what ends comes before what
 		// begins.
-		ends, begins := rec.Ring(event.Place{Kind: event.RankPlace, Group: 1, Index: 1}), rec.Ring(event.Place{Kind: event.RankPlace, Group: 1})
+		ends, begins := rec.Ring(event.Location{Kind: event.RankLocation, Group: 1, Index: 1}), rec.Ring(event.Location{Kind: event.RankLocation, Group: 1})
 		second := int64(1e9 / (float64(rec.Clock().Span(1e9)) / 1e9))
 		at := event.Ticks() - second
 		if mistake {

@@ -22,7 +22,7 @@ func record(t *testing.T, rank int, put func(r *event.Shared)) string {
 	require.NoError(t, err)
 	rec, err := event.New(event.Options{Sinks: []event.Sink{j}})
 	require.NoError(t, err)
-	put(rec.Shared(event.Place{Kind: event.RankPlace, Group: replay.JobGroup, Index: rank}))
+	put(rec.Shared(event.Location{Kind: event.RankLocation, Group: replay.JobGroup, Index: rank}))
 	require.NoError(t, rec.Close())
 	return file
 }

@@ -108,7 +108,7 @@ func (s slotState) String() string { return [...]string{"free", "held", "parked"
 
 type slotKey struct {
 	process int
-	place   event.Place
+	place   event.Location
 }
 
 // slot is what is known of a slot.
@@ -166,7 +166,7 @@ func (c *Checker) task(id key) *task {
 
 type windowKey struct {
 	process int
-	place   event.Place
+	place   event.Location
 	id      uint32
 }
 

@@ -222,7 +222,7 @@ func (c *Checker) unfinished() (l []error) {
 }
 
 func (c *Checker) slotOf(e *replay.Event) *slot {
-	k := slotKey{e.Process, e.Source.Place}
+	k := slotKey{e.Process, e.Source.Location}
 	s := c.slots[k]
 	if s == nil {
 		s = &slot{}

@@ -15,7 +15,7 @@ import (
 // windowEvent is step for the events of windows.
 func (c *Checker) windowEvent(e *replay.Event) error {
 	id := uint32(e.Get(e.Kind().Info().Field("window")))
-	k := windowKey{e.Process, e.Source.Place, id}
+	k := windowKey{e.Process, e.Source.Location, id}
 	w := c.windows[k]
 	if e.Kind() == event.WindowMade {
 		if w != nil && !w.freed {

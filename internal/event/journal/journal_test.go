@@ -23,7 +23,7 @@ func small(t *testing.T) []byte {
 	require.NoError(t, err)
 	rec, err := event.New(event.Options{Sinks: []event.Sink{w}})
 	require.NoError(t, err)
-	r := rec.Ring(event.Place{Kind: event.SlotPlace, Group: 1, Index: 3})
+	r := rec.Ring(event.Location{Kind: event.SlotLocation, Group: 1, Index: 3})
 	r.Put(10, event.Spawned, 1, 0, event.SpawnedC(rec.Names().Spec(event.Origin{Label: "one"}), 0, event.SpawnedMain))
 	r.Put(11, event.Started, 1, 0, 0)
 	r.Put(12, event.Ended, 1, 0, event.EndedCompleted)
@@ -63,7 +63,7 @@ func TestRoundTrip(t *testing.T) {
 	require.Equal(t, 4, r.Head.Ranks)
 	require.Equal(t, event.ClockName(), r.Head.Clock)
 	require.Equal(t, "one", r.Specs[1].Label)
-	require.Equal(t, event.Place{Kind: event.SlotPlace, Group: 1, Index: 3}, r.Sources[0].Place)
+	require.Equal(t, event.Location{Kind: event.SlotLocation, Group: 1, Index: 3}, r.Sources[0].Location)
 }
 
 // Both ways of writing records are one.

@@ -24,7 +24,7 @@ import (
 // recording itself beside it, under the same name with .weft; otherwise the recording. In a process
 // that is one of several ranks, the name gets the rank.
 func Create(file string) (event.Sink, error) {
-	rank, ranks := env.Place()
+	rank, ranks := env.RankAndSize()
 	json := ""
 	if strings.HasSuffix(file, ".json") {
 		json = Part(file, rank)

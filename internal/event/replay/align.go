@@ -57,7 +57,7 @@ func look(name string, process int, messages bool) *survey {
 			return v
 		case b.Records == nil:
 			v.last = b.Moment
-		case messages && b.Source.Place.Kind == event.RankPlace && b.Source.Place.Group == JobGroup:
+		case messages && b.Source.Location.Kind == event.RankLocation && b.Source.Location.Group == JobGroup:
 			for i := range b.Records {
 				v.message(&Event{Record: b.Records[i], Source: b.Source, Process: process})
 			}
@@ -244,7 +244,7 @@ func (s *Set) Clocks() (lines []string) {
 
 // Doubt is how far times of different machines may be off, as far as that is known; ok is false if
 // it is not known for all.
-func (s *Set) Doubt() (most time.Duration, ok bool) {
+func (s *Set) Uncertainty() (most time.Duration, ok bool) {
 	for _, m := range s.machines {
 		if len(s.machines) > 1 && m.doubt < 0 {
 			return 0, false
@@ -284,11 +284,11 @@ func Pair[K comparable, V any](mine, theirs map[K][]V, key K, here V) (there V, 
 
 // MessageOf returns which messages an event of kind SendPosted or Matched is of.
 func MessageOf(e *Event) Message {
-	m := Message{Process: e.Process, Group: e.Source.Place.Group, Comm: e.C >> 40, Tag: int32(uint32(e.B >> 32))}
+	m := Message{Process: e.Process, Group: e.Source.Location.Group, Comm: e.C >> 40, Tag: int32(uint32(e.B >> 32))}
 	if m.Group == JobGroup {
 		m.Process = -1
 	}
-	here, peer := e.Source.Place.Index, int(int32(uint32(e.B)))
+	here, peer := e.Source.Location.Index, int(int32(uint32(e.B)))
 	if e.Kind() == event.SendPosted {
 		m.From, m.To = here, peer
 	} else {

@@ -51,7 +51,7 @@ func (s *script) write(t *testing.T, dir string) string {
 		block(kind, b)
 	}
 	object(1, s.head)
-	object(2, event.Source{ID: 0, Place: event.Place{Kind: event.RankPlace, Group: JobGroup, Index: s.head.Rank}})
+	object(2, event.Source{ID: 0, Location: event.Location{Kind: event.RankLocation, Group: JobGroup, Index: s.head.Rank}})
 	recs := make([]byte, 8)
 	// a source puts its events as they happen
 	slices.SortStableFunc(s.recs, func(a, b event.Record) int { return cmp.Compare(a.Ticks(), b.Ticks()) })
@@ -141,7 +141,7 @@ func TestSkewedClocksAreAligned(t *testing.T) {
 		for _, d := range delays {
 			require.GreaterOrEqual(t, d, int64(799))
 		}
-		doubt, ok := s.Doubt()
+		doubt, ok := s.Uncertainty()
 		require.True(t, ok)
 		require.EqualValues(t, 800, doubt) // (900 + 700) / 2, and 100 of that is the error
 		lines := s.Clocks()
@@ -167,7 +167,7 @@ func TestClocksByWayOfOthers(t *testing.T) {
 	exchange(c, a, 5000, 50_000)
 	s := open(t, a, b, c)
 	require.ElementsMatch(t, []int64{1000, 1000, 100, 100, 50_000, 50_000}, late(t, s))
-	doubt, ok := s.Doubt()
+	doubt, ok := s.Uncertainty()
 	require.True(t, ok)
 	require.EqualValues(t, 1100, doubt)
 	require.Contains(t, s.Clocks()[1], "clock of c (rank 2): 3ms behind that of a, by 2 messages to and fro with b; give or take 1.1µs")
@@ -190,7 +190,7 @@ func TestClocksInDoubt(t *testing.T) {
 		a, b := process(0, 2, "a", 0, 0), process(1, 2, "b", 5, row.skew)
 		row.talk(a, b)
 		s := open(t, a, b)
-		_, ok := s.Doubt()
+		_, ok := s.Uncertainty()
 		require.False(t, ok, name)
 		if name == "no messages" {
 			require.Contains(t, s.Clocks()[0], "by the time of day")
@@ -211,7 +211,7 @@ func TestOneMachineHasOneClock(t *testing.T) {
 	s := open(t, a, b)
 	require.Equal(t, []int64{300 + 3000}, late(t, s)) // b's ticks are 3000 further
 	require.Empty(t, s.Clocks())
-	doubt, ok := s.Doubt()
+	doubt, ok := s.Uncertainty()
 	require.True(t, ok)
 	require.Zero(t, doubt)
 }

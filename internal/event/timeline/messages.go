@@ -97,7 +97,7 @@ func (t *writer) collectiveBegins(e *replay.Event, id key, p *place) {
 		name = event.Collectives[kind]
 	}
 	t.begin(id, p, name)
-	k := gatheringKey{e.Process, e.Source.Place.Group, e.C >> 40, e.C & (1<<40 - 1)}
+	k := gatheringKey{e.Process, e.Source.Location.Group, e.C >> 40, e.C & (1<<40 - 1)}
 	if k.group == replay.JobGroup {
 		k.process = -1
 	}
@@ -106,9 +106,9 @@ func (t *writer) collectiveBegins(e *replay.Event, id key, p *place) {
 		g = &gathering{name: name, kind: kind, root: int(int32(uint32(e.B))), size: int(e.B >> 40), rank: map[int]int{}, from: map[int]ending{}, to: map[int]ending{}}
 		t.gatherings[k] = g
 	}
-	g.from[e.Source.Place.Index] = t.mark(p, name, map[string]any{"communicator": k.comm, "number": k.number, "ranks": g.size})
-	g.rank[e.Source.Place.Index] = int(int32(uint32(e.B)))
-	t.joined[id] = joined{k, e.Source.Place.Index}
+	g.from[e.Source.Location.Index] = t.mark(p, name, map[string]any{"communicator": k.comm, "number": k.number, "ranks": g.size})
+	g.rank[e.Source.Location.Index] = int(int32(uint32(e.B)))
+	t.joined[id] = joined{k, e.Source.Location.Index}
 }
 
 func (t *writer) collectiveEnds(id key, p *place, failed bool) {

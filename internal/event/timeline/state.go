@@ -93,7 +93,7 @@ type writer struct {
 
 type placeKey struct {
 	process int
-	place   event.Place
+	place   event.Location
 }
 
 // place is a thread of the timeline.
@@ -129,24 +129,24 @@ type task struct {
 
 // place returns the thread of an event.
 func (t *writer) place(e *replay.Event) *place {
-	p := e.Source.Place
+	p := e.Source.Location
 	k := placeKey{e.Process, p}
 	if x := t.places[k]; x != nil {
 		return x
 	}
 	// Slots, and the goroutines beside them, are threads of one process.
-	home := placeKey{e.Process, event.Place{Kind: event.SlotPlace, Group: p.Group, Index: -1}}
+	home := placeKey{e.Process, event.Location{Kind: event.SlotLocation, Group: p.Group, Index: -1}}
 	x := &place{tid: p.Index + 1, parked: -1}
 	name, thread := fmt.Sprintf("runtime %d", p.Group), fmt.Sprintf("slot %d", p.Index)
 	switch p.Kind {
-	case event.OtherPlace:
+	case event.OtherLocation:
 		x.tid, thread = 1<<16, "other goroutines"
-	case event.RankPlace:
+	case event.RankLocation:
 		home = k
 		name, thread = fmt.Sprintf("rank %d: messages", p.Index), "messages"
 		x.tid = 1
 	}
-	if h := t.set.Head(e.Process); h.Rank >= 0 && p.Kind != event.RankPlace {
+	if h := t.set.Head(e.Process); h.Rank >= 0 && p.Kind != event.RankLocation {
 		name = fmt.Sprintf("rank %d: %s", h.Rank, name)
 	}
 	h := t.places[home]
@@ -169,10 +169,10 @@ func (t *writer) place(e *replay.Event) *place {
 
 // sortIndex is where viewers show a process of the timeline: those of one process of the system
 // together, its runtimes above its ranks, and these in their order, whichever had the first event.
-func sortIndex(process int, p event.Place) int {
+func sortIndex(process int, p event.Location) int {
 	const kinds, places = 2, 1 << 12 // more ranks than that share a place
 	i := process * kinds * places
-	if p.Kind == event.RankPlace {
+	if p.Kind == event.RankLocation {
 		return i + places + min(p.Index, places-1)
 	}
 	return i + min(p.Group, places-1)

@@ -25,11 +25,11 @@ func write(t *testing.T) string {
 	rec, err := event.New(event.Options{Sinks: []event.Sink{j}})
 	require.NoError(t, err)
 	group := rec.Group()
-	a := rec.Ring(event.Place{Kind: event.SlotPlace, Group: group, Index: 0})
-	b := rec.Ring(event.Place{Kind: event.SlotPlace, Group: group, Index: 1})
-	other := rec.Shared(event.Place{Kind: event.OtherPlace, Group: group})
-	r0 := rec.Shared(event.Place{Kind: event.RankPlace, Group: 1, Index: 0})
-	r1 := rec.Shared(event.Place{Kind: event.RankPlace, Group: 1, Index: 1})
+	a := rec.Ring(event.Location{Kind: event.SlotLocation, Group: group, Index: 0})
+	b := rec.Ring(event.Location{Kind: event.SlotLocation, Group: group, Index: 1})
+	other := rec.Shared(event.Location{Kind: event.OtherLocation, Group: group})
+	r0 := rec.Shared(event.Location{Kind: event.RankLocation, Group: 1, Index: 0})
+	r1 := rec.Shared(event.Location{Kind: event.RankLocation, Group: 1, Index: 1})
 	spec := rec.Names().Spec(event.Origin{Label: "solve"})
 	put := func(r *event.Ring, k event.Kind, words ...uint64) {
 		w := append(words, 0, 0, 0)
@@ -114,7 +114,7 @@ func TestFailedCollective(t *testing.T) {
 	require.NoError(t, err)
 	var ranks [2]*event.Shared
 	for r := range ranks {
-		ranks[r] = rec.Shared(event.Place{Kind: event.RankPlace, Group: 1, Index: r})
+		ranks[r] = rec.Shared(event.Location{Kind: event.RankLocation, Group: 1, Index: r})
 		ranks[r].Put(event.CollectiveBegun, uint64(r+1), event.CollectiveB(-1, 1, 2), 7)
 	}
 	ranks[1].Put(event.RequestDone, 2, event.EndedFailed, 0)

@@ -19,7 +19,7 @@ const windowThreads = 16
 func (t *writer) windowEvent(e *replay.Event) {
 	rank := t.place(e)
 	number := uint32(e.Get(e.Kind().Info().Field("window")))
-	k := windowKey{placeKey{e.Process, e.Source.Place}, number}
+	k := windowKey{placeKey{e.Process, e.Source.Location}, number}
 	w := t.windows[k]
 	if w == nil {
 		tid := windowThreads

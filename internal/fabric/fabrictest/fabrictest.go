@@ -87,7 +87,7 @@ func RunAlone(t *testing.T, open func(t *testing.T, n int) []fabric.Endpoint) {
 
 // RunLooking is Run, with goroutines that look, poll, enter and leave all the while, so that the
 // turn changes hands in the middle of everything.
-func RunLooking(t *testing.T, open func(t *testing.T, n int) []fabric.Endpoint) {
+func RunPolling(t *testing.T, open func(t *testing.T, n int) []fabric.Endpoint) {
 	looking.Store(true)
 	defer looking.Store(false)
 	Run(t, open)
@@ -207,7 +207,7 @@ func sources(t *testing.T, eps []fabric.Endpoint) {
 	poll()
 	for _, why := range []fabric.Leaving{fabric.LeavingInVain, fabric.LeavingFound, fabric.LeavingForSoon} {
 		switch s.Arm(true, why) {
-		case fabric.ArmedLater:
+		case fabric.ArmDeferred:
 			require.Equal(t, fabric.LeavingForSoon, why)
 			send()
 		case fabric.ArmedFully, fabric.SomethingHere: // not all can see that there is nothing
@@ -442,7 +442,7 @@ func closedUnderEyes(t *testing.T, eps []fabric.Endpoint) {
 				case <-over:
 					return
 				default:
-					l.Look(woken, false)
+					l.PollChannel(woken, false)
 				}
 			}
 		})

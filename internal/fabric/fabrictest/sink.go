@@ -83,7 +83,7 @@ func look(g *progress.Engine, i int, over <-chan struct{}) {
 		}
 		switch i % 5 {
 		case 0:
-			g.Look(woken, g.Enter())
+			g.PollChannel(woken, g.Enter())
 		case 1:
 			g.Try()
 		case 2:

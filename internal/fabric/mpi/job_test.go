@@ -132,7 +132,7 @@ func storm(p *Process) int {
 		wg.Go(func() {
 			woken := make(chan struct{}, 1)
 			for here.Load() < total || ended.Load() < total {
-				polls.Look(woken, polls.Enter())
+				polls.PollChannel(woken, polls.Enter())
 				time.Sleep(50 * time.Microsecond)
 			}
 		})

@@ -37,7 +37,7 @@ func init() {
 					_ = e.Send(1, f)
 				}
 				for want++; c.n.Load() < want; {
-					polls.Look(c.woken, polls.Enter())
+					polls.PollChannel(c.woken, polls.Enter())
 					select {
 					case <-c.woken:
 					default:

@@ -218,7 +218,7 @@ func (r *rank) waiter(src int, n uint64) {
 		}
 	}
 	r.Go(fmt.Sprintf("%d waiter", r.e.cfg.Rank), func() {
-		r.g.Look(woken, false)
+		r.g.PollChannel(woken, false)
 		woken.Recv()
 	})
 }
@@ -238,7 +238,7 @@ func (r *rank) seeker(src int, n uint64) {
 	}
 	r.Go(fmt.Sprintf("%d seeker", r.e.cfg.Rank), func() {
 		if !r.g.Enter() {
-			r.g.Look(k.woken, false)
+			r.g.PollChannel(k.woken, false)
 			k.woken.Recv()
 			return
 		}
@@ -248,14 +248,14 @@ func (r *rank) seeker(src int, n uint64) {
 			return
 		}
 		r.seeks = k
-		_, tired := r.g.Seek(func() bool { return uint64(len(r.got[k.src])) >= k.n })
+		_, tired := r.g.PollUntil(func() bool { return uint64(len(r.got[k.src])) >= k.n })
 		r.seeks = nil
 		picked := k.picked
 		switch {
 		case picked, tired:
 			r.g.Leave()
 		default:
-			r.g.Look(k.woken, true)
+			r.g.PollChannel(k.woken, true)
 		}
 		if !picked {
 			k.woken.Recv()

@@ -87,12 +87,12 @@ func TestHeapHammer(t *testing.T) {
 					g, asked := engines[i], 0
 					switch k % 4 {
 					case 0:
-						g.Look(woken, g.Enter())
+						g.PollChannel(woken, g.Enter())
 					case 1:
 						g.Try()
 					case 2:
 						if g.Enter() {
-							g.Seek(func() bool { asked++; return asked == 20 })
+							g.PollUntil(func() bool { asked++; return asked == 20 })
 							g.Leave()
 						}
 					default:

@@ -298,7 +298,7 @@ func TestHammer(t *testing.T) {
 							if rng.IntN(20) == 0 {
 								woken := make(chan struct{}, 1)
 								time.AfterFunc(10*time.Microsecond, func() { woken <- struct{}{} })
-								engines[r].Look(woken, engines[r].Enter())
+								engines[r].PollChannel(woken, engines[r].Enter())
 							}
 						}
 					}

@@ -64,7 +64,7 @@ func (e *Endpoint) awake() {
 }
 
 // Knock wakes the sleeper, as a peer does. (W2)
-func (e *Endpoint) Knock() {
+func (e *Endpoint) RingDoorbell() {
 	if e.box.head.look.CompareAndSwap(0, lookRung) {
 		e.bell.ring()
 	}

@@ -104,7 +104,7 @@ func TestGrowing(t *testing.T) {
 
 // The conformance suite, with goroutines that poll beside it.
 func TestConformanceLooking(t *testing.T) {
-	fabrictest.RunLooking(t, func(t *testing.T, n int) []fabric.Endpoint { return asFabric(openAll(t, n, nil)) })
+	fabrictest.RunPolling(t, func(t *testing.T, n int) []fabric.Endpoint { return asFabric(openAll(t, n, nil)) })
 }
 
 // Ranks that there are not share no memory, and what is no address of a rank is said to be none.

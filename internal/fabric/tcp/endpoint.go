@@ -14,8 +14,8 @@ import (
 	"time"
 
 	"weft/internal/fabric"
+	"weft/internal/keepalive"
 	"weft/internal/lobby"
-	"weft/internal/vigil"
 	"weft/internal/waits"
 )
 
@@ -299,7 +299,7 @@ func (e *Endpoint) tune(c net.Conn) {
 	case isNear(t):
 		tuneNear(t) // and there is no other machine that could vanish
 	default:
-		vigil.Keep(t, e.cfg.DeadAfter)
+		keepalive.Enable(t, e.cfg.DeadAfter)
 	}
 }
 

@@ -54,7 +54,7 @@ func (y *eyes) Arm(on bool, why fabric.Leaving) fabric.Armed {
 		if y.streak++; y.streak == apartAfter {
 			y.setApart(true)
 		}
-		return fabric.ArmedLater
+		return fabric.ArmDeferred
 	}
 	ev := unix.EpollEvent{Events: unix.EPOLLONESHOT}
 	if on {

@@ -21,7 +21,7 @@ import (
 
 // The conformance suite, with goroutines that poll beside it.
 func TestConformanceLooking(t *testing.T) {
-	fabrictest.RunLooking(t, func(t *testing.T, n int) []fabric.Endpoint { return asFabric(openAll(t, n, nil)) })
+	fabrictest.RunPolling(t, func(t *testing.T, n int) []fabric.Endpoint { return asFabric(openAll(t, n, nil)) })
 }
 
 // Two ranks take turns. Who waits looks, or polls, or leaves it to others, at random and for random
@@ -61,9 +61,9 @@ func TestHandOverHammer(t *testing.T) {
 				e.Leave()
 			}
 		case 3:
-			e.Look(woken, e.Enter())
+			e.PollChannel(woken, e.Enter())
 		default:
-			e.Look(woken, false)
+			e.PollChannel(woken, false)
 		}
 		select {
 		case <-woken:
@@ -223,7 +223,7 @@ func BenchmarkPingPongLooking(b *testing.B) {
 		cs[i].each = func(int, fabric.Frame) { woken[i] <- struct{}{} }
 	}
 	wait := func(i int) {
-		engine(eps[i]).Look(woken[i], false)
+		engine(eps[i]).PollChannel(woken[i], false)
 		<-woken[i]
 	}
 	data := make([]byte, 8)

@@ -110,7 +110,7 @@ func TestArm(t *testing.T) {
 	require.Equal(t, "once", outer(), "who polls has disarmed")
 	for k := range apartAfter {
 		require.False(t, isApart(l.sock(1)), k)
-		require.Equal(t, fabric.ArmedLater, y.Arm(true, fabric.LeavingForSoon))
+		require.Equal(t, fabric.ArmDeferred, y.Arm(true, fabric.LeavingForSoon))
 		require.Equal(t, k+1, y.streak)
 		require.Equal(t, "once", outer())
 	}

@@ -18,7 +18,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"weft/internal/fabric"
-	"weft/internal/vigil"
+	"weft/internal/keepalive"
 )
 
 // eyes is how an endpoint reads its sockets without a goroutine for each.
@@ -206,7 +206,7 @@ func (s *socket) silent() bool {
 		return false
 	}
 	info, err := unix.GetsockoptTCPInfo(s.fd, unix.IPPROTO_TCP, unix.TCP_INFO)
-	return err == nil && unanswered(info, vigil.For(s.p.e.cfg.DeadAfter).Idle)
+	return err == nil && unanswered(info, keepalive.For(s.p.e.cfg.DeadAfter).Idle)
 }
 
 // unanswered reports whether more than one probe, or data for longer than limit, had no answer.

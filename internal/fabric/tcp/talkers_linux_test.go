@@ -29,7 +29,7 @@ func holdApart(t *testing.T, eps []*Endpoint, cs []*collect, from int, sent *int
 		require.NoError(t, eps[from].Send(1, fabric.Frame{Head: [fabric.HeadWords]uint64{uint64(*sent)}}))
 		*sent++
 		eventually(t, func() bool { y.Poll(false); return cs[1].n.Load() == before+1 })
-		require.Equal(t, fabric.ArmedLater, y.Arm(true, fabric.LeavingForSoon))
+		require.Equal(t, fabric.ArmDeferred, y.Arm(true, fabric.LeavingForSoon))
 	}
 	s := eps[1].peers.At(from).looked.Load()
 	require.True(t, isApart(s))

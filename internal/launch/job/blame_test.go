@@ -130,11 +130,11 @@ type blames map[int]int
 
 const maybe = 100 // added to a rank: it is not certain
 
-func (b blames) Dir() string             { return "" }
-func (b blames) Place(int) *launch.Place { return nil }
-func (b blames) Settle(int)              {}
-func (b blames) Abort(*launch.Abort)     {}
-func (b blames) Close() error            { return nil }
+func (b blames) Dir() string                   { return "" }
+func (b blames) Identity(int) *launch.Identity { return nil }
+func (b blames) Settle(int)                    {}
+func (b blames) Abort(*launch.Abort)           {}
+func (b blames) Close() error                  { return nil }
 func (b blames) Blames(r int) *launch.Blame {
 	of, ok := b[r]
 	if !ok {

@@ -141,7 +141,7 @@ func (r *runner) startRank(rank int, label string, null *os.File) *Error {
 		return failed
 	}
 	proc, err := os.StartProcess(p.path, p.args, &os.ProcAttr{
-		Dir: p.dir, Env: environ(vars, append(place, r.server.Place(rank).Environ()...)), Files: files, Sys: rankAttr(),
+		Dir: p.dir, Env: environ(vars, append(place, r.server.Identity(rank).Environ()...)), Files: files, Sys: rankAttr(),
 	})
 	restore()
 	if err != nil {

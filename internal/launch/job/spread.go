@@ -142,7 +142,7 @@ func (r *runner) untilSignal() (ctx context.Context, done func() os.Signal) {
 // span returns the number of this launcher's first rank, and how many ranks the job has.
 func (r *runner) span() (first, size int) {
 	if r.guest != nil {
-		return r.guest.First(), r.guest.Place(0).Ranks
+		return r.guest.First(), r.guest.Identity(0).Ranks
 	}
 	return 0, len(r.progs) + r.spec.Elsewhere
 }

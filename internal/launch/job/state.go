@@ -105,7 +105,7 @@ type runner struct {
 // hub is what a launcher needs for its ranks: a launch.Server, or a launch.Relay to one.
 type hub interface {
 	Dir() string
-	Place(rank int) *launch.Place
+	Identity(rank int) *launch.Identity
 	Settle(rank int)
 	Blames(rank int) *launch.Blame
 	Ended(rank, code int, how string) (*launch.Death, bool)

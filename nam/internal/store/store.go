@@ -64,10 +64,10 @@ var (
 // Store is an open store directory.
 type Store struct {
 	// constant after construction
-	dir   string
-	cfg   Config
-	place [2]uint64 // of the lock file
-	boot  ID        // of the machine's present run; zero: not known
+	dir      string
+	cfg      Config
+	identity [2]uint64 // of the lock file
+	boot     ID        // of the machine's present run; zero: not known
 	// Why the store can only be read; nil: it can be written. Constant once Open has returned.
 	readOnly error
 
@@ -167,7 +167,7 @@ func (s *Store) openForReading(why error) (*Store, error) {
 		return nil, err
 	}
 	if err != nil { // a copy, on a medium that cannot be written: nobody has to be kept away
-		if s.place, err = placeOfDir(s.dir); err != nil {
+		if s.identity, err = placeOfDir(s.dir); err != nil {
 			return nil, err
 		}
 	}
@@ -209,7 +209,7 @@ func (s *Store) openLock(flags int) error {
 		err = fmt.Errorf("%w: %s is not a regular file (%v)", ErrCorrupt, path, st.Mode())
 	}
 	if err == nil {
-		s.place, err = placeOf(f)
+		s.identity, err = placeOf(f)
 	}
 	if err != nil {
 		f.Close()
@@ -247,7 +247,7 @@ func (s *Store) ReadOnly() error { return s.readOnly }
 func (s *Store) Dir() string { return s.dir }
 
 // Place tells stores of one machine apart, whatever path they were opened by.
-func (s *Store) Place() [2]uint64 { return s.place }
+func (s *Store) Identity() [2]uint64 { return s.identity }
 
 // Close closes the store. Mappings that are still in use stay until their last Release.
 func (s *Store) Close() error {

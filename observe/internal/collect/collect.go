@@ -69,8 +69,8 @@ func (c *Collector) Events(s *event.Source, records []event.Record) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	var at *slot
-	if s.Place.Kind == event.SlotPlace {
-		at = c.slot(s.Place)
+	if s.Location.Kind == event.SlotLocation {
+		at = c.slot(s.Location)
 	}
 	for i := range records {
 		c.eventLocked(s, at, &records[i])

@@ -54,7 +54,7 @@ func edges(tasks []*live, byID map[uint64]*live) []graph.Edge {
 			}
 			rounds[t.loop] = t
 		}
-		e.of[t.id].Before(func(u *order.Use, _, _ uintptr) bool {
+		e.of[t.id].Before(func(u *order.Entry, _, _ uintptr) bool {
 			from := e.tasks[u.Task]
 			if e.edge(from); from.flags&event.SpawnedWait != 0 {
 				e.descendants(from)

@@ -76,7 +76,7 @@ func (t *live) times() taskprof.Times {
 	return x
 }
 
-func (c *Collector) slot(p event.Place) *slot {
+func (c *Collector) slot(p event.Location) *slot {
 	key := place{p.Group, p.Index}
 	s := c.slots[key]
 	if s == nil {

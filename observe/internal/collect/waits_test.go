@@ -111,7 +111,7 @@ func runAll(t *testing.T, lines []said, tasks int) (list []*live) {
 	rec, err := event.New(event.Options{Sinks: []event.Sink{c}, Every: time.Hour})
 	require.NoError(t, err)
 	for _, l := range lines {
-		s := &event.Source{ID: l.slot, Place: event.Place{Kind: event.SlotPlace, Group: 1, Index: l.slot}}
+		s := &event.Source{ID: l.slot, Location: event.Location{Kind: event.SlotLocation, Group: 1, Index: l.slot}}
 		c.Events(s, []event.Record{event.Make(l.at, l.k, l.a, l.b, l.c)})
 	}
 	require.NoError(t, rec.Flush())
@@ -134,7 +134,7 @@ func TestMarksEndWithTheGraph(t *testing.T) {
 	c := New(1)
 	rec, err := event.New(event.Options{Sinks: []event.Sink{c}, Every: time.Hour})
 	require.NoError(t, err)
-	s := &event.Source{Place: event.Place{Kind: event.SlotPlace, Group: 1}}
+	s := &event.Source{Location: event.Location{Kind: event.SlotLocation, Group: 1}}
 	put := func(at int64, k event.Kind, a, b, c64 uint64) {
 		c.Events(s, []event.Record{event.Make(at, k, a, b, c64)})
 	}

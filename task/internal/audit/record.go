@@ -29,12 +29,12 @@ type Record struct {
 // name says which task r is of, in a message.
 func (r *Record) name() string {
 	if r.parent == nil {
-		return "the main task (of the run at " + say.Place(r.pc) + ")"
+		return "the main task (of the run at " + say.Position(r.pc) + ")"
 	}
 	if r.label != "" {
-		return "task " + r.label + " (spawned at " + say.Place(r.pc) + ")"
+		return "task " + r.label + " (spawned at " + say.Position(r.pc) + ")"
 	}
-	return "the task spawned at " + say.Place(r.pc)
+	return "the task spawned at " + say.Position(r.pc)
 }
 
 // object returns r's use of the object at an address; nil if it has declared none.

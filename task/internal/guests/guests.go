@@ -42,8 +42,8 @@ func (x *Guests) shard(g uintptr) *shard { return &x.shards[(g>>7^g>>17)%uintptr
 
 // Enter notes that the caller is in a function of a task's from now on, which was given to op.
 func (x *Guests) Enter(op string, task any) *Guest {
-	race.Hide()
-	defer race.Show()
+	race.Disable()
+	defer race.Enable()
 	e := &Guest{g: sched.Goid(), Op: op, Task: task}
 	s := x.shard(e.g)
 	s.mu.Lock()
@@ -57,8 +57,8 @@ func (x *Guests) Enter(op string, task any) *Guest {
 
 // Leave takes Enter back.
 func (x *Guests) Leave(e *Guest) {
-	race.Hide()
-	defer race.Show()
+	race.Disable()
+	defer race.Enable()
 	s := x.shard(e.g)
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -79,8 +79,8 @@ func (x *Guests) Find() *Guest {
 	if g == 0 {
 		return nil
 	}
-	race.Hide()
-	defer race.Show()
+	race.Disable()
+	defer race.Enable()
 	s := x.shard(g)
 	s.mu.Lock()
 	defer s.mu.Unlock()

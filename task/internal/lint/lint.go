@@ -37,18 +37,18 @@ func (l *Lint) Apart(f func(), back func(returned bool)) {
 	var value any
 	returned, panicked := false, false
 	done := make(chan struct{}, 1)
-	race.Hide()
+	race.Disable()
 	go func() {
 		defer func() {
 			if !returned {
 				value = recover()
 				panicked = value != nil
 			}
-			race.Hide()
+			race.Disable()
 			f = nil // what it uses can be collected
 			done <- struct{}{}
 			l.keep()
-			race.Show()
+			race.Enable()
 		}()
 		f()
 		returned = true
@@ -56,7 +56,7 @@ func (l *Lint) Apart(f func(), back func(returned bool)) {
 	l.asleep.Sleep()
 	<-done
 	l.asleep.Wake()
-	race.Show()
+	race.Enable()
 	back(returned)
 	switch {
 	case panicked:
@@ -67,10 +67,10 @@ func (l *Lint) Apart(f func(), back func(returned bool)) {
 }
 
 // Shows makes what the caller has done come before what those do who call Sees.
-func (l *Lint) Shows() { race.Release(&l.world) }
+func (l *Lint) Release() { race.Release(&l.world) }
 
 // Sees lets the caller see what has been done, if it is no body's goroutine.
-func (l *Lint) Sees(body bool) {
+func (l *Lint) Acquire(body bool) {
 	if !body || l.off != nil {
 		race.Acquire(&l.world)
 	}
@@ -120,7 +120,7 @@ func (r *Record) Prepared() { race.Release(&r.born) }
 // Said notes that what the caller has done comes before the end of a Wait for r's run.
 func (r *Record) Said() {
 	race.Release(&r.done)
-	r.l.Shows()
+	r.l.Release()
 }
 
 // Follows notes that a recorded loop's graph puts tasks before r's.

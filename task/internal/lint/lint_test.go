@@ -177,12 +177,12 @@ func TestNew(t *testing.T) {
 			require.Same(t, main, r.parent)
 			require.Equal(t, []bool{flag, flag}, []bool{r.wait, r.loop})
 			if flag {
-				require.Empty(t, r.task.Uses)
+				require.Empty(t, r.task.Entries)
 				continue
 			}
-			require.Len(t, r.task.Uses, 2)
+			require.Len(t, r.task.Entries, 2)
 			for i, a := range []order.Access{order.Of(accs[1]), order.Of(accs[2])} {
-				u := r.task.Uses[i]
+				u := r.task.Entries[i]
 				require.Equal(t, []any{a.Lo, a.Hi, a.Weak}, []any{u.Lo, u.Hi, u.Weak})
 				require.NotNil(t, clockOf(u))
 			}

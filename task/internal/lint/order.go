@@ -32,7 +32,7 @@ func (r *Record) enter(accs []chain.Access) {
 	}
 	r.task = r.parent.task.Child(order.List(accs))
 	r.task.Mark = r
-	for _, u := range r.task.Uses {
+	for _, u := range r.task.Entries {
 		if u.Run.Mark == nil {
 			u.Run.Mark = new(race.Clock)
 		}
@@ -42,7 +42,7 @@ func (r *Record) enter(accs []chain.Access) {
 // before returns the clocks of all that r waits for. The caller is about to acquire them, and to
 // run r's body. +checklocks:r.l.mu
 func (r *Record) before() (clocks []*race.Clock) {
-	r.task.Before(func(u *order.Use, lo, hi uintptr) bool {
+	r.task.Before(func(u *order.Entry, lo, hi uintptr) bool {
 		from := u.Task.Mark.(*Record)
 		clocks = append(clocks, clockOf(u))
 		for _, p := range from.parts {
@@ -55,7 +55,7 @@ func (r *Record) before() (clocks []*race.Clock) {
 		}
 		return true
 	})
-	for _, u := range r.task.Uses {
+	for _, u := range r.task.Entries {
 		eachGroup(u, func(s *spans) {
 			for _, x := range s.list {
 				if x.meets(u.Lo, u.Hi) {
@@ -68,11 +68,11 @@ func (r *Record) before() (clocks []*race.Clock) {
 	return clocks
 }
 
-func clockOf(u *order.Use) *race.Clock { return u.Run.Mark.(*race.Clock) }
+func clockOf(u *order.Entry) *race.Clock { return u.Run.Mark.(*race.Clock) }
 
 // after returns the clocks of all that r's body may use, and has not given up. +checklocks:r.l.mu
 func (r *Record) after() (clocks []*race.Clock) {
-	for _, u := range r.task.Uses {
+	for _, u := range r.task.Entries {
 		if !u.Touches() {
 			continue
 		}
@@ -90,7 +90,7 @@ func (r *Record) after() (clocks []*race.Clock) {
 		if !p.wait {
 			continue
 		}
-		for _, u := range p.task.Uses {
+		for _, u := range p.task.Entries {
 			clocks = exclusive(clocks, u, u.Lo, u.Hi)
 		}
 	}
@@ -99,8 +99,8 @@ func (r *Record) after() (clocks []*race.Clock) {
 
 // exclusive adds the clocks for bytes of u that are released for the other tasks of groups: if u is
 // in one, or the use of a task above is.
-func exclusive(clocks []*race.Clock, u *order.Use, lo, hi uintptr) []*race.Clock {
-	add := func(u *order.Use, lo, hi uintptr) {
+func exclusive(clocks []*race.Clock, u *order.Entry, lo, hi uintptr) []*race.Clock {
+	add := func(u *order.Entry, lo, hi uintptr) {
 		eachGroup(u, func(s *spans) { clocks = append(clocks, s.clock(lo, hi)) })
 	}
 	if add(u, lo, hi); u.Held {
@@ -110,7 +110,7 @@ func exclusive(clocks []*race.Clock, u *order.Use, lo, hi uintptr) []*race.Clock
 }
 
 // eachGroup calls f for the groups of which u has the memory alone.
-func eachGroup(u *order.Use, f func(*spans)) {
+func eachGroup(u *order.Entry, f func(*spans)) {
 	if !u.Holds() {
 		return
 	}
@@ -167,7 +167,7 @@ func (r *Record) Release(a chain.Access) {
 // give takes what a names out of what r holds, and returns the clocks that r's body is to release
 // for it. +checklocks:r.l.mu
 func (r *Record) give(a chain.Access) (clocks []*race.Clock) {
-	r.task.Find(order.Of(a), func(u *order.Use, lo, hi uintptr) {
+	r.task.Find(order.Of(a), func(u *order.Entry, lo, hi uintptr) {
 		if u.Said {
 			return
 		}
@@ -251,7 +251,7 @@ func (l *Lint) keep() {
 
 // Close ends the goroutines that stay of l's runtime.
 func (l *Lint) Close() {
-	race.Hide()
+	race.Disable()
 	stayed.mu.Lock()
 	l.closed = true
 	for i, b := range stayed.ring {
@@ -261,5 +261,5 @@ func (l *Lint) Close() {
 		}
 	}
 	stayed.mu.Unlock()
-	race.Show()
+	race.Enable()
 }

@@ -52,13 +52,13 @@ func (r *Record) follow(c *race.Clock) {
 }
 
 func (l *Lint) lock() {
-	race.Hide()
+	race.Disable()
 	l.mu.Lock()
 }
 
 func (l *Lint) unlock() {
 	l.mu.Unlock()
-	race.Show()
+	race.Enable()
 }
 
 // A Record is what lint mode knows of a task.
@@ -89,6 +89,6 @@ func (s span) meets(lo, hi uintptr) bool { return s.lo < hi && lo < s.hi }
 // part is a part of the bytes of a use of which some are given up. held: these are not.
 type part struct {
 	span
-	of   *order.Use
+	of   *order.Entry
 	held bool
 }

@@ -17,9 +17,9 @@ import (
 // It keeps all that was in use together lately. While it has more than Kept, a timer looks at it
 // now and then: what was not needed between two looks goes to the garbage collector.
 type Pool struct {
-	looked func() // constant: called after each look of the timer
-	timer  xatomic.Timer
-	looks  xatomic.Uint32
+	checked func() // constant: called after each look of the timer
+	timer   xatomic.Timer
+	checks  xatomic.Uint32
 
 	mu    xatomic.Mutex
 	list  []*chain.Node // +checklocks:mu
@@ -34,12 +34,12 @@ const Batch = 64
 const Kept = 256 * Batch
 
 // lookTime is how long others are kept without use, as idle spares are (guess).
-const lookTime = 2 * time.Second
+const checkTime = 2 * time.Second
 
 // Init makes p an empty pool. looked is called after each look of the timer.
 func (p *Pool) Init(looked func()) {
-	p.looked = looked
-	p.timer = xatomic.NewTimer(p.Look)
+	p.checked = looked
+	p.timer = xatomic.NewTimer(p.Check)
 }
 
 // Close stops the timer. Nobody gives or takes any more.
@@ -51,7 +51,7 @@ func (p *Pool) Close() {
 }
 
 // Looks returns how often the timer has looked.
-func (p *Pool) Looks() uint32 { return p.looks.Load() }
+func (p *Pool) Checks() uint32 { return p.checks.Load() }
 
 // The loops below are not copies: Go's own copy of pointers is what the race detector sees in lint
 // mode, where it shall not see the runtime.
@@ -84,12 +84,12 @@ func (p *Pool) Put(list []*chain.Node) {
 	p.list = all
 	if len(p.list) > Kept && !p.armed {
 		p.armed, p.least = true, 0
-		p.timer.Start(lookTime)
+		p.timer.Start(checkTime)
 	}
 }
 
 // Look is what the timer does: it drops the tasks that nobody has needed since the last look.
-func (p *Pool) Look() {
+func (p *Pool) Check() {
 	p.mu.Lock()
 	n := max(min(p.least, len(p.list)-Kept), 0)
 	if n > 0 {
@@ -106,11 +106,11 @@ func (p *Pool) Look() {
 	}
 	p.least = len(p.list)
 	if p.armed = len(p.list) > Kept; p.armed {
-		p.timer.Start(lookTime)
+		p.timer.Start(checkTime)
 	}
 	p.mu.Unlock()
-	p.looks.Add(1)
-	p.looked()
+	p.checks.Add(1)
+	p.checked()
 }
 
 // Inspect calls f with what is in the pool, which does not change meanwhile. armed: the timer runs.

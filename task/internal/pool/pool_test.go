@@ -63,7 +63,7 @@ func TestLook(t *testing.T) {
 	p.Put(nodes(2 * Batch))
 	_, armed = p.state()
 	require.True(t, armed)
-	p.Look() // least is zero: all have come since the look before
+	p.Check() // least is zero: all have come since the look before
 	n, armed := p.state()
 	require.Equal(t, Kept+2*Batch, n)
 	require.True(t, armed)
@@ -73,14 +73,14 @@ func TestLook(t *testing.T) {
 		got = p.Get(got)
 	}
 	p.Put(got)
-	p.Look() // all but a batch have been needed
+	p.Check() // all but a batch have been needed
 	n, armed = p.state()
 	require.Equal(t, Kept+Batch, n)
 	require.True(t, armed)
 	require.Equal(t, 2, looked)
-	require.EqualValues(t, 2, p.Looks())
+	require.EqualValues(t, 2, p.Checks())
 
-	p.Look()
+	p.Check()
 	n, _ = p.state()
 	require.Equal(t, Kept, n)
 	p.Close()

@@ -87,16 +87,16 @@ func (p *Probe) Stolen(id uint64, from, tasks int) {
 
 // Sees makes the caller, a goroutine of the runtime's, come after what bodies have done, in lint
 // mode. body: the goroutine may be that of a body as well.
-func (p *Probe) Sees(body bool) {
+func (p *Probe) Acquire(body bool) {
 	if race.Lint {
-		p.Lint.Sees(body)
+		p.Lint.Acquire(body)
 	}
 }
 
 // Shows makes what the caller has done come before what the runtime's goroutines do, in lint mode.
-func (p *Probe) Shows() {
+func (p *Probe) Release() {
 	if race.Lint {
-		p.Lint.Shows()
+		p.Lint.Release()
 	}
 }
 
@@ -139,7 +139,7 @@ func (p *Probe) Names(n Notes, what any, release func(error)) func(error) {
 		return release
 	}
 	end := n.Watched.AddEvent(what, release)
-	p.Shows()
+	p.Release()
 	return end
 }
 
@@ -219,7 +219,7 @@ func (p *Probe) Again(id uint64, round int64) uint64 {
 func (p *Probe) Waits(n Notes, x watchdog.Wait) {
 	if p.Watch != nil {
 		n.Watched.Waits(x)
-		p.Shows()
+		p.Release()
 	}
 }
 
@@ -264,7 +264,7 @@ func (p *Probe) Joins(n Notes, f func()) {
 }
 
 // Uses returns what is wrong with what the body says that it uses; "" if nothing is.
-func (p *Probe) Uses(n Notes, accs []chain.Access) string {
+func (p *Probe) CheckUse(n Notes, accs []chain.Access) string {
 	if p.audit == nil {
 		return ""
 	}

@@ -70,8 +70,8 @@ func TestNew(t *testing.T) {
 			require.NoError(t, p.MayRun(child))
 			require.NoError(t, p.Begins(child))
 			other := []chain.Access{chain.Object(new(int), chain.ModeIn)}
-			require.Empty(t, p.Uses(child, accs))
-			require.Equal(t, row.audited, p.Uses(child, other) != "", name)
+			require.Empty(t, p.CheckUse(child, accs))
+			require.Equal(t, row.audited, p.CheckUse(child, other) != "", name)
 			if row.watched {
 				require.Len(t, p.Watch.Tasks(), 3)
 			}

@@ -29,9 +29,9 @@ type Recorder struct {
 func New(rec *event.Recorder, slots int, annotate bool, lo, hi uintptr) *Recorder {
 	rec.Attach()
 	group := rec.Group()
-	r := &Recorder{rec: rec, Off: rec.Shared(event.Place{Kind: event.OtherPlace, Group: group})}
+	r := &Recorder{rec: rec, Off: rec.Shared(event.Location{Kind: event.OtherLocation, Group: group})}
 	for id := range slots {
-		s := &Slot{rec: rec, ring: rec.Ring(event.Place{Kind: event.SlotPlace, Group: group, Index: id}), specs: event.NewSpecCache(rec.Names()), sampler: rec.Sampler()}
+		s := &Slot{rec: rec, ring: rec.Ring(event.Location{Kind: event.SlotLocation, Group: group, Index: id}), specs: event.NewSpecCache(rec.Names()), sampler: rec.Sampler()}
 		if c := rec.StackCache(); c != nil {
 			s.stacks = &spawnStacks{cache: c, lo: lo, hi: hi}
 		}

@@ -12,13 +12,15 @@ import (
 )
 
 // kept is a sink that keeps everything, by source.
-type kept map[event.Place][]event.Record
+type kept map[event.Location][]event.Record
 
-func (k kept) Events(s *event.Source, recs []event.Record) { k[s.Place] = append(k[s.Place], recs...) }
-func (k kept) Begin(*event.Recorder)                       {}
-func (k kept) Flush(event.Moment) error                    { return nil }
-func (k kept) Idle() error                                 { return nil }
-func (k kept) Close() error                                { return nil }
+func (k kept) Events(s *event.Source, recs []event.Record) {
+	k[s.Location] = append(k[s.Location], recs...)
+}
+func (k kept) Begin(*event.Recorder)    {}
+func (k kept) Flush(event.Moment) error { return nil }
+func (k kept) Idle() error              { return nil }
+func (k kept) Close() error             { return nil }
 
 // A task that another slot spawns between the end of a body and what follows from it begins after
 // it was spawned.
@@ -27,7 +29,7 @@ func TestEventsOfASuccessorFromElsewhere(t *testing.T) {
 	rec, err := event.New(event.Options{Sinks: []event.Sink{k}})
 	require.NoError(t, err)
 	slotOf := func(i int) *Slot {
-		return &Slot{rec: rec, ring: rec.Ring(event.Place{Kind: event.SlotPlace, Index: i}), specs: event.NewSpecCache(rec.Names())}
+		return &Slot{rec: rec, ring: rec.Ring(event.Location{Kind: event.SlotLocation, Index: i}), specs: event.NewSpecCache(rec.Names())}
 	}
 	one, other := slotOf(0), slotOf(1)
 	before, _ := one.Spawned(&Spawn{}, nil)
@@ -36,8 +38,8 @@ func TestEventsOfASuccessorFromElsewhere(t *testing.T) {
 	after, _ := other.Spawned(&Spawn{}, nil)
 	one.Begins(after, 0, event.Started)
 	require.NoError(t, rec.Close())
-	mine := k[event.Place{Kind: event.SlotPlace, Index: 0}]
-	began, spawned := mine[len(mine)-1], k[event.Place{Kind: event.SlotPlace, Index: 1}][0]
+	mine := k[event.Location{Kind: event.SlotLocation, Index: 0}]
+	began, spawned := mine[len(mine)-1], k[event.Location{Kind: event.SlotLocation, Index: 1}][0]
 	require.Equal(t, []event.Kind{event.Started, event.Spawned}, []event.Kind{began.Kind(), spawned.Kind()})
 	require.GreaterOrEqual(t, began.Ticks(), spawned.Ticks())
 }

@@ -13,9 +13,9 @@ import (
 )
 
 // Place names the line of the program at a return address, or of the code of a function plus one.
-func Place(pc uintptr) string {
+func Position(pc uintptr) string {
 	f, _ := runtime.CallersFrames([]uintptr{pc}).Next()
-	return placeOf(f)
+	return positionOf(f)
 }
 
 // Task names a task by its label and the place of its spawn. main: it is the main task of a run,
@@ -30,7 +30,7 @@ func Task(main bool, label, place string) string {
 	return "the task spawned at " + place
 }
 
-func placeOf(f runtime.Frame) string {
+func positionOf(f runtime.Frame) string {
 	if f.Function == "" {
 		return "an unknown place"
 	}
@@ -57,9 +57,9 @@ func Caller() uintptr {
 }
 
 // CallerPlace names the line that Caller has found.
-func CallerPlace(pc uintptr) string {
+func CallerPosition(pc uintptr) string {
 	f, _ := userFrame(pc)
-	return placeOf(f)
+	return positionOf(f)
 }
 
 // userFrame returns the innermost frame of the user's at a return address, where several functions

@@ -111,8 +111,8 @@ func (h *holders) set(g uintptr, s *Slot) {
 	if h.find(g) == s || g == 0 {
 		return
 	}
-	race.Hide()
-	defer race.Show()
+	race.Disable()
+	defer race.Enable()
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if s.cell != nil {

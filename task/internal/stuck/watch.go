@@ -30,7 +30,7 @@ func (w *Watch) Open(h Host, q *sched.Scheduler, cfg Config) {
 	w.dead.open(w, cfg.Deadlock)
 	w.period, w.limit = min(standPeriod, w.dead.period), standLimit
 	if d := cfg.Watchdog; d > 0 {
-		w.period, w.limit = min(w.period, max(d/watchdog.Looks, time.Millisecond)), d
+		w.period, w.limit = min(w.period, max(d/watchdog.ChecksPerLimit, time.Millisecond)), d
 	}
 	w.Wakes()
 }

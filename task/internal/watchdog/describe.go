@@ -149,7 +149,7 @@ func (p *snapshot) spawned(b *strings.Builder, indent string, x *seen) {
 }
 
 func (p *snapshot) waits(b *strings.Builder, x *seen, state time.Duration) {
-	fmt.Fprintf(b, "waits in %s at %s for %v", x.waits.Op, say.CallerPlace(x.site), state)
+	fmt.Fprintf(b, "waits in %s at %s for %v", x.waits.Op, say.CallerPosition(x.site), state)
 	if x.waits.What != nil {
 		fmt.Fprintf(b, ", for %v", x.waits.What)
 	}
@@ -181,9 +181,9 @@ func (p *snapshot) events(b *strings.Builder, indent string, x *seen) {
 		if e.what != nil {
 			what = fmt.Sprint(e.what)
 		}
-		fmt.Fprintf(b, "%s  %s, bound at %s, %v ago\n", indent, what, say.CallerPlace(e.site), say.Short(p.at.Sub(e.since)))
+		fmt.Fprintf(b, "%s  %s, bound at %s, %v ago\n", indent, what, say.CallerPosition(e.site), say.Short(p.at.Sub(e.since)))
 	}
 }
 
 // name says which task r is of.
-func (r *Record) name() string { return say.Task(r.parent == nil, r.label, say.Place(r.pc)) }
+func (r *Record) name() string { return say.Task(r.parent == nil, r.label, say.Position(r.pc)) }

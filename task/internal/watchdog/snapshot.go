@@ -156,7 +156,7 @@ func (p *snapshot) plant(i int) {
 	}
 	x.task = up.Child(order.List(x.rec.accs))
 	x.task.Mark = i
-	if x.state != stateSpawned && slices.ContainsFunc(x.task.Uses, (*order.Use).Holds) {
+	if x.state != stateSpawned && slices.ContainsFunc(x.task.Entries, (*order.Entry).Holds) {
 		p.holds = append(p.holds, i)
 	}
 }
@@ -165,18 +165,18 @@ func (p *snapshot) plant(i int) {
 // over, and one that has it alone.
 func (p *snapshot) behindUses(i int) {
 	x := &p.seen[i]
-	declared := map[*order.Use]chain.Access{} // a strong one, if there is one
+	declared := map[*order.Entry]chain.Access{} // a strong one, if there is one
 	for _, a := range x.rec.accs {
-		x.task.Find(order.Of(a), func(u *order.Use, _, _ uintptr) {
+		x.task.Find(order.Of(a), func(u *order.Entry, _, _ uintptr) {
 			if old, ok := declared[u]; !ok || old.IsWeak() {
 				declared[u] = a
 			}
 		})
 	}
 	known := map[behind]bool{}
-	for _, u := range x.task.Uses {
+	for _, u := range x.task.Entries {
 		free := true
-		waits := func(by *order.Use, lo, hi uintptr) bool {
+		waits := func(by *order.Entry, lo, hi uintptr) bool {
 			if p.given(by, lo, hi) {
 				return true
 			}
@@ -191,7 +191,7 @@ func (p *snapshot) behindUses(i int) {
 			continue
 		}
 		for _, k := range p.holds {
-			p.seen[k].task.Find(u.Access, func(by *order.Use, lo, hi uintptr) {
+			p.seen[k].task.Find(u.Access, func(by *order.Entry, lo, hi uintptr) {
 				if by.Holds() {
 					waits(by, lo, hi)
 				}
@@ -201,7 +201,7 @@ func (p *snapshot) behindUses(i int) {
 }
 
 // given reports whether the task of u has given up all of its bytes from lo to hi.
-func (p *snapshot) given(u *order.Use, lo, hi uintptr) bool {
+func (p *snapshot) given(u *order.Entry, lo, hi uintptr) bool {
 	x := &p.seen[u.Task.Mark.(int)]
 	if x.state == stateGiven || x.state == stateResting {
 		return true

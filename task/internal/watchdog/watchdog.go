@@ -47,7 +47,7 @@ type report struct {
 
 // Looks is how many looks there are within the limit: a task that is stuck is reported at most so
 // much later.
-const Looks = 4
+const ChecksPerLimit = 4
 
 // Enter makes a record of a task, of which parent is the parent's; nil for the main task of a run.
 // The caller is the body of the parent, on the slot with number at, or has no slot if that is
@@ -103,7 +103,7 @@ func (w *Watchdog) Close() {
 
 func (w *Watchdog) loop() {
 	defer close(w.done)
-	tick := time.NewTicker(max(w.cfg.Limit/Looks, time.Millisecond))
+	tick := time.NewTicker(max(w.cfg.Limit/ChecksPerLimit, time.Millisecond))
 	defer tick.Stop()
 	for {
 		select {
@@ -173,7 +173,7 @@ func (w *Watchdog) Tasks() []Info {
 		x := &p.seen[i]
 		var b strings.Builder
 		p.task(&b, "", i)
-		list[i] = Info{ID: x.rec.id, Label: x.rec.label, Site: say.Place(x.rec.pc), Age: p.at.Sub(x.rec.born), State: x.public(),
+		list[i] = Info{ID: x.rec.id, Label: x.rec.label, Site: say.Position(x.rec.pc), Age: p.at.Sub(x.rec.born), State: x.public(),
 			For: p.at.Sub(x.since), Accesses: x.rec.accs, Text: b.String(), Stuck: !x.stuckSince.IsZero(), Cycle: x.inCycle}
 		if x.parent >= 0 {
 			list[i].Parent = x.rec.parent.id

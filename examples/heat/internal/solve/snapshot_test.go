@@ -18,7 +18,7 @@ import (
 	"weft/examples/heat/internal/grid"
 	"weft/examples/heat/internal/kernel"
 	"weft/examples/heat/internal/snapshot"
-	"weft/internal/event/witness"
+	"weft/internal/event/oracle"
 	"weft/rma"
 	"weft/task"
 	"weft/trace"
@@ -61,7 +61,7 @@ func testSnapshots(t *testing.T, variant string, ranks, workers, steps int) {
 	head := snapshot.Header{Layout: l, Freq: 2, Timesteps: steps, Snapshots: 1 + steps/2}
 	regions := make([][]byte, ranks)
 	var fences atomic.Int64
-	rec := witness.New(t)
+	rec := oracle.New(t)
 	rt := task.New(task.Config{Workers: workers, Trace: (*trace.Recorder)(rec)})
 	err := comm.Run(context.Background(), comm.Config{Ranks: ranks, Trace: (*trace.Recorder)(rec)}, func(c *comm.Comm) error {
 		win, mem, err := rma.Allocate[byte](c, head.RegionBytes(c.Rank()))

@@ -15,7 +15,7 @@ import (
 	"weft/examples/heat/internal/conf"
 	"weft/examples/heat/internal/grid"
 	"weft/examples/heat/internal/kernel"
-	"weft/internal/event/witness"
+	"weft/internal/event/oracle"
 	"weft/task"
 	"weft/trace"
 )
@@ -41,7 +41,7 @@ func sequential(l grid.Layout, steps int) *grid.Grid {
 // inner cells of the whole matrix.
 func runRanks(t *testing.T, variant string, l grid.Layout, workers, wins, steps int, plan func(c *comm.Comm) Plan) []float64 {
 	t.Helper()
-	rec := witness.New(t)
+	rec := oracle.New(t)
 	rt := task.New(task.Config{Workers: workers, Trace: (*trace.Recorder)(rec)})
 	defer func() { require.NoError(t, rt.Close()) }()
 	got := make([]float64, l.Rows*l.Cols)
@@ -125,7 +125,7 @@ func TestProgressCountsSteps(t *testing.T) {
 // A kernel that panics on one rank ends the run of all with that error, in every variant.
 func TestFailureEndsTheRun(t *testing.T) {
 	for _, variant := range conf.Variants {
-		rec := witness.New(t)
+		rec := oracle.New(t)
 		rt := task.New(task.Config{Workers: 2, Trace: (*trace.Recorder)(rec)})
 		l := grid.Round(12, 12, 3, 2, 4)
 		err := comm.Run(context.Background(), comm.Config{Ranks: l.Ranks, Trace: (*trace.Recorder)(rec)}, func(c *comm.Comm) error {

@@ -1,0 +1,282 @@
+//go:build !explore
+
+// SPDX-FileCopyrightText: The weft authors
+// SPDX-License-Identifier: Apache-2.0
+
+package smcoll
+
+import (
+	"encoding/binary"
+	"fmt"
+	"math/bits"
+	"strings"
+	"testing"
+	"unsafe"
+
+	"github.com/stretchr/testify/require"
+
+	"weft/comm/internal/coll"
+	"weft/comm/internal/mem"
+)
+
+// Places do not share cache lines, and what others wait for is in a line of its own or with what is
+// read together.
+func TestLayout(t *testing.T) {
+	require.Zero(t, unsafe.Sizeof(place{})%64, "%d", unsafe.Sizeof(place{}))
+	require.EqualValues(t, 40, unsafe.Offsetof(place{}.data), "8 bytes are in the first line, and aligned")
+	require.Zero(t, unsafe.Sizeof(slot{})%64)
+	require.Zero(t, unsafe.Sizeof(part{})%64, "%d", unsafe.Sizeof(part{}))
+	require.Zero(t, unsafe.Offsetof(part{}.places)%64)
+	require.Zero(t, unsafe.Offsetof(part{}.late)%64)
+	require.Zero(t, unsafe.Offsetof(part{}.step)%64)
+	require.EqualValues(t, 256, unsafe.Sizeof(Member{}), "a class of sizes whose objects begin with a line")
+	require.Zero(t, unsafe.Offsetof(Member{}.known)%64)
+}
+
+// Parts and windows of a rank's memory, as far as it reaches.
+func TestMemory(t *testing.T) {
+	const size = int(unsafe.Sizeof(part{}))
+	require.Nil(t, partAt(make([]byte, size), -1))
+	m := make([]byte, memorySize)
+	require.NotNil(t, partAt(m, MaxMapped-1))
+	require.Nil(t, partAt(m, MaxMapped))
+	require.NotNil(t, partAt(m[:2*size], 1))
+	require.Nil(t, partAt(m[:2*size-1], 1))
+	require.EqualValues(t, unsafe.Pointer(&m[size]), unsafe.Pointer(partAt(m, 1)))
+	w := windowAt(m)
+	require.Len(t, w.in, windowSize)
+	require.Equal(t, windowSize, cap(w.in))
+	require.Len(t, w.result, windowResult)
+	require.Same(t, &m[memorySize-1], &w.result[windowResult-1])
+	require.Same(t, &m[memorySize-windowResult-windowSize], &w.in[0])
+	require.Empty(t, windowAt(m[:memorySize-1]).in)
+	require.Nil(t, NewMapped(2, 0, 1, m[:2*size-1], nil, nil, nil, nil))
+	require.NotNil(t, NewMapped(2, 0, 1, m[:2*size], nil, nil, nil, nil))
+}
+
+// Indices are offered to one communicator at a time, so many, the lowest, until they are given
+// back.
+func TestIndices(t *testing.T) {
+	x := NewIndices()
+	require.EqualValues(t, 0b11110, x.Offer())
+	require.EqualValues(t, 0b111100000, x.Offer())
+	x.GiveBack(0b11110)
+	require.EqualValues(t, 0b11110, x.Offer())
+	x.GiveBack(0b10110)
+	require.EqualValues(t, 0b1000010110, x.Offer())
+	x.free = 1 << 63
+	require.Equal(t, uint64(1<<63), x.Offer())
+	require.Zero(t, x.Offer())
+	x.GiveBack(1 << 63)
+	require.Equal(t, 1, bits.OnesCount64(x.free))
+}
+
+// A window is cut into whole elements, and each rank combines a block of it.
+func TestWindowsOf(t *testing.T) {
+	for _, size := range []int{1, 2, 8, 12, 16, 1000, elemMax} {
+		for _, unit := range []int{DataMax/size*size + size, windowSize / size * size, 3*(windowSize/size*size) + size} {
+			d := &coll.Call{Kind: coll.Allreduce, Unit: unit, In: mem.Sized(make([]byte, unit), size)}
+			next := 0
+			for k := 0; ; k++ {
+				lo, hi := windowOf(d, k)
+				require.Equal(t, next, lo)
+				if lo == hi {
+					break
+				}
+				next = hi
+				require.LessOrEqual(t, hi-lo, windowSize)
+				at := lo
+				for r := range 5 {
+					from, to := blockOf(d, r, 5, lo, hi)
+					require.Equal(t, at, from)
+					require.Zero(t, (to-from)%size)
+					at = to
+				}
+				require.Equal(t, hi, at)
+				from, to := blockOf(d, 1, 2, lo, hi)
+				require.LessOrEqual(t, to-from, windowResult)
+			}
+			require.Equal(t, unit, next)
+		}
+	}
+}
+
+// connected returns ranks that know each other's memory.
+func connected(t *testing.T, n int) *lab {
+	l := newLab(n, true)
+	for _, r := range l.ranks {
+		require.NoError(t, r.opened())
+	}
+	return l
+}
+
+// A rank's window is lent to one call at a time, and to another communicator only when nobody reads
+// it any more; never again when nobody can know that; and it may not be there.
+func TestWindowIsLent(t *testing.T) {
+	l := connected(t, 2)
+	s, q := l.ranks[0].Member, l.ranks[1].mine
+	w := s.windows
+	require.True(t, w.lend(s))
+	require.False(t, w.lend(s))
+	w.returned()
+	require.True(t, w.lend(s))
+	require.False(t, w.busyWith(s, 7))
+	w.used(s, 7)
+	require.True(t, w.busyWith(s, 7))
+	require.False(t, w.busyWith(s, 8))
+	w.returned()
+	require.False(t, w.busyWith(s, 7))
+	require.True(t, w.lend(s), "its own communicator knows")
+	w.returned()
+	other := NewMapped(2, 0, 1, l.ranks[0].mem, l.ranks[0], new(coll.History), &l.ranks[0].troubled, w)
+	require.NoError(t, other.opened())
+	require.False(t, w.lend(other))
+	s.mine.step.Store(7<<stepBits | stepOver)
+	for step, over := range map[uint64]bool{7<<stepBits | stepOver - 1: false, 7<<stepBits | stepOver: true, 8<<stepBits | 1: true, 6<<stepBits | stepOver: false} {
+		q.step.Store(step)
+		require.Equal(t, over, w.lend(other), "%#x", step)
+		if over {
+			w.returned()
+		}
+	}
+	q.step.Store(8 << stepBits)
+	w.spoilt()
+	require.False(t, w.lend(other))
+	require.False(t, w.lend(s))
+
+	l = newLab(2, true)
+	for _, r := range l.ranks {
+		r.mem = r.mem[:memorySize-1] // all as long
+	}
+	require.NoError(t, l.ranks[0].opened())
+	require.False(t, l.ranks[0].windows.lend(l.ranks[0].Member), "there is none")
+}
+
+// What a rank puts into its window: the others' blocks, and its own only where it is not combined
+// from the buffer.
+func TestWindowShows(t *testing.T) {
+	for me := range 3 {
+		l := connected(t, 3)
+		in := make([]int64, 3*7+windowSize/8)
+		for i := range in {
+			in[i] = int64(i + 1)
+		}
+		wide := make([]int64, 2*len(in))
+		for i, x := range in {
+			wide[2*i] = x
+		}
+		s := l.ranks[me]
+		window := s.windowsOf[me].in
+		for _, buf := range []mem.Buffer{mem.Of(in), mem.Vector(wide, len(in), 1, 2)} {
+			d := s.call(coll.Allreduce, coll.Sum, -1, buf, buf)
+			clear(window)
+			s.show(d, 1)
+			lo, hi := windowOf(d, 1)
+			require.Equal(t, 3*7*8, hi-lo)
+			_, whole := buf.Contiguous()
+			from, to := blockOf(d, me, 3, lo, hi)
+			for i := range 3 * 7 {
+				at, want := lo+8*i, int64(windowSize/8+i+1)
+				if at >= hi || whole && at >= from && at < to {
+					want = 0
+				}
+				require.Equal(t, want, *(*int64)(unsafe.Pointer(&window[8*i])), "rank %d, whole %v, element %d", me, whole, i)
+			}
+			require.Zero(t, window[hi-lo])
+		}
+	}
+}
+
+// Why another rank has given up: its operator's panic, if one has failed. What is read of it is
+// bounded, whatever another process has written.
+func TestFailures(t *testing.T) {
+	l := connected(t, 3)
+	s := l.ranks[1]
+	step := func(r int, v uint64) { l.ranks[r].mine.step.Store(v) }
+	text := func(r int, n uint32, text string) {
+		m := s.windowsOf[r].result
+		binary.LittleEndian.PutUint32(m, n)
+		copy(m[4:], text)
+	}
+	require.NoError(t, s.failure(9))
+	step(0, 8<<stepBits|stepFailed)
+	step(2, 9<<stepBits|3)
+	require.NoError(t, s.failure(9), "of another one, and of no failure")
+	step(0, 9<<stepBits|stepLeft)
+	require.Equal(t, coll.ErrOperator, s.failure(9))
+	text(2, 3, "bad")
+	step(2, 9<<stepBits|stepFailed)
+	require.ErrorIs(t, s.failure(9), coll.ErrOperator)
+	require.ErrorContains(t, s.failure(9), " at rank 2: bad")
+	step(0, 9<<stepBits|stepFailed)
+	text(0, 0, "")
+	require.ErrorContains(t, s.failure(9), " at rank 0: ")
+	for _, n := range []uint32{maxPanic - 1, maxPanic, maxPanic + 1, 1 << 31, 1<<32 - 1} {
+		text(0, n, strings.Repeat("x", windowResult))
+		require.Equal(t, min(int(n), maxPanic), strings.Count(s.failure(9).Error(), "x"))
+	}
+}
+
+// A rank that makes a large collective of messages has all do so, whoever comes first, and needs
+// nobody for that. Its place is free for the next one.
+func TestLargeByMessages(t *testing.T) {
+	for _, first := range []bool{true, false} {
+		l := newLab(2, true)
+		in, out := make([]int64, 1000), make([]int64, 1000)
+		for round := range Width + 1 {
+			q := new(request)
+			if first {
+				l.ranks[0].Start(l.ranks[0].sum(in, out), q)
+			}
+			met := make(chan Outcome)
+			d := l.ranks[1].sum(in, out)
+			go func() {
+				o, err := l.ranks[1].Meet(d)
+				if err != nil {
+					panic(err)
+				}
+				met <- o
+			}()
+			if !first {
+				l.ranks[0].Start(l.ranks[0].sum(in, out), q)
+			}
+			require.Equal(t, Messages, <-met)
+			require.EqualValues(t, 1, q.done.Load())
+			require.Len(t, q.messages, 1)
+			require.EqualValues(t, round+1, q.messages[0].Seq)
+			require.EqualValues(t, round+1, d.Seq)
+			require.Equal(t, d.What, q.messages[0].What)
+		}
+		require.True(t, l.ranks[1].windows.lend(l.ranks[1].Member), "it was given back")
+	}
+}
+
+// Large sums of several windows, by ranks that are late.
+func TestLarge(t *testing.T) {
+	l := newLab(3, true)
+	for round := range 5 {
+		n := round*windowSize/16 + DataMax/8 + 1
+		errs := make(chan error)
+		for me, r := range l.ranks {
+			go func() {
+				in, out := make([]int64, n), make([]int64, n)
+				for i := range in {
+					in[i] = int64(me*round + i)
+				}
+				o, err := r.Meet(r.sum(in, out))
+				if o != Met {
+					err = fmt.Errorf("rank %d: outcome %d", me, o)
+				}
+				for i := range out {
+					if want := int64(3*round + 3*i); out[i] != want && err == nil {
+						err = fmt.Errorf("rank %d, round %d: element %d is %d, not %d", me, round, i, out[i], want)
+					}
+				}
+				errs <- err
+			}()
+		}
+		for range l.ranks {
+			require.NoError(t, <-errs)
+		}
+	}
+}

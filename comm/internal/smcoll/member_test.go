@@ -1,0 +1,329 @@
+//go:build !explore
+
+// SPDX-FileCopyrightText: The weft authors
+// SPDX-License-Identifier: Apache-2.0
+
+package smcoll
+
+import (
+	"errors"
+	"fmt"
+	"runtime"
+	"slices"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"weft/comm/internal/coll"
+	"weft/comm/internal/mem"
+)
+
+// both runs a test with the ranks of one process, and with as many processes.
+func both(t *testing.T, n int, f func(t *testing.T, l *lab)) {
+	for _, mapped := range []bool{false, true} {
+		t.Run(fmt.Sprintf("mapped %v", mapped), func(t *testing.T) { f(t, newLab(n, mapped)) })
+	}
+}
+
+// start starts a barrier at a rank.
+func (r *rank) start() *request {
+	q := new(request)
+	r.Start(r.barrier(), q)
+	return q
+}
+
+// Requests of all ranks end when the last one comes, each once; who nobody waits for is not nudged.
+func TestRequestsEnd(t *testing.T) {
+	both(t, 3, func(t *testing.T, l *lab) {
+		for range 2*Width + 1 {
+			var all []*request
+			for i, r := range l.ranks {
+				all = append(all, r.start())
+				for _, q := range all {
+					require.EqualValues(t, i/2, q.done.Load())
+					require.NoError(t, q.err)
+				}
+			}
+		}
+		for i, r := range l.ranks {
+			want := 0
+			if i == 2 && r.st.mapped {
+				want = 2 * (2*Width + 1)
+			}
+			require.Len(t, r.nudged, want, "rank %d", i)
+			require.Equal(t, uint64(2*Width+1), r.next)
+			require.Zero(t, r.compared)
+		}
+	})
+}
+
+// A rank that is about to end what waits at a place has it to itself. If all others come meanwhile,
+// none of them ends it, and that rank has to.
+func TestExamines(t *testing.T) {
+	for _, last := range []bool{false, true} {
+		both(t, 3, func(t *testing.T, l *lab) {
+			first, second := l.ranks[0].start(), l.ranks[1].start()
+			const seq = 1
+			p := l.ranks[0].st.place(0, seq)
+			was, ok := p.waits(seq)
+			require.True(t, ok)
+			p.state.Store(stateOf(seq, claimed))
+			reqs := []*request{first, second}
+			if last {
+				reqs = append(reqs, l.ranks[2].start())
+			}
+			require.Zero(t, first.done.Load())
+			p.state.Store(was)
+			for range 2 {
+				l.ranks[0].st.Progress()
+				for i, q := range reqs {
+					require.Equal(t, last, q.done.Load() == 1, "rank %d", i)
+				}
+			}
+		})
+	}
+}
+
+// A rank says of its collectives that they are over up to the first one that is not.
+func TestFloor(t *testing.T) {
+	both(t, 3, func(t *testing.T, l *lab) {
+		const first = 4
+		r := l.ranks[0]
+		for range first {
+			r.start()
+			require.Zero(t, r.floor)
+		}
+		for _, x := range l.ranks[1:] {
+			for range first - 1 {
+				x.start()
+			}
+		}
+		for range 2 {
+			r.start()
+			require.EqualValues(t, first-1, r.floor, "the last of them is not over")
+		}
+	})
+}
+
+// A rank knows which collectives all ranks have finished, from what each shows with the next one;
+// where it does not, it looks what each has finished.
+func TestRoom(t *testing.T) {
+	both(t, 3, func(t *testing.T, l *lab) {
+		const rounds = 2*Width + 3
+		r := l.ranks[0]
+		for i := range uint64(rounds) {
+			for _, x := range l.ranks {
+				x.start()
+			}
+			require.Equal(t, []uint64{i + 1, i}, []uint64{r.next, r.floor})
+			require.Equal(t, i, r.known.Load())
+		}
+		require.True(t, r.room(rounds+1))
+		r.known.Store(0)
+		require.True(t, r.room(rounds+1))
+		for _, x := range l.ranks {
+			f := &x.mine.finished[(rounds+1)%Width]
+			f.Store(rounds + 1 - Width - 1)
+			require.False(t, r.room(rounds+1))
+			f.Store(rounds + 1 - Width)
+		}
+		require.True(t, r.room(rounds+1))
+		fresh := newLab(2, false).ranks[0]
+		require.True(t, fresh.room(Width))
+		require.False(t, fresh.room(Width+1), "nobody has been here")
+	})
+}
+
+// What has no place waits for one, in its order, and so does what is made of messages or in another
+// way behind it. When the other rank has come it goes on.
+func TestQueue(t *testing.T) {
+	both(t, 2, func(t *testing.T, l *lab) {
+		a, b := l.ranks[0], l.ranks[1]
+		var first, second []*request
+		for range Width + 2 {
+			first = append(first, a.start())
+		}
+		require.Equal(t, 2, a.st.Late())
+		require.EqualValues(t, Width+3, a.Next())
+		require.EqualValues(t, Width+3, a.Note(coll.Agree))
+		require.False(t, a.Turn(a.barrier(), nil), "without a request it does not wait")
+		queued := new(request)
+		require.False(t, a.Turn(a.barrier(), queued))
+		require.EqualValues(t, Width+5, a.Next())
+		outcome, err := a.Meet(a.barrier())
+		require.NoError(t, err)
+		require.Equal(t, Crowded, outcome)
+		require.Equal(t, 4, a.st.Late())
+		require.Equal(t, uint64(Width), a.hist.Count())
+
+		for range Width + 2 {
+			second = append(second, b.start())
+		}
+		require.EqualValues(t, Width+3, b.Note(coll.Agree))
+		for _, q := range slices.Concat(first, second, []*request{queued}) {
+			for q.done.Load() == 0 { // goroutines go on with some
+				runtime.Gosched()
+			}
+		}
+		require.Zero(t, a.st.Late())
+		for i := range first {
+			require.Equal(t, []int32{1, 1}, []int32{first[i].done.Load(), second[i].done.Load()}, i)
+		}
+		require.EqualValues(t, 1, queued.done.Load())
+		require.Len(t, queued.messages, 1)
+		require.EqualValues(t, 1, queued.messages[0].Seq)
+		require.True(t, b.Turn(b.barrier(), nil))
+		require.Equal(t, a.hist.Told(0).Last, b.hist.Told(0).Last)
+	})
+}
+
+// What bars a rank ends all that waits there, with a place and without; what comes later shows
+// nothing.
+func TestBarred(t *testing.T) {
+	both(t, 2, func(t *testing.T, l *lab) {
+		a, b := l.ranks[0], l.ranks[1]
+		over := make(chan error)
+		go func() {
+			_, err := a.Meet(a.barrier())
+			over <- err
+		}()
+		for n := 0; n == 0; n, _ = a.st.Asleep() {
+			runtime.Gosched()
+		}
+		var all []*request
+		for range Width + 2 {
+			all = append(all, a.start())
+		}
+		require.Equal(t, 3, a.st.Late())
+		texts := 0
+		a.st.Waiting(func(h Host, text string) {
+			require.Same(t, a, h)
+			require.Regexp(t, `^rank 1 in barrier number \d+$`, text)
+			texts++
+		})
+		require.Equal(t, Width, texts)
+		_, before := a.st.Asleep()
+		a.bar(errTest)
+		require.ErrorIs(t, <-over, errTest)
+		require.Zero(t, a.st.Late())
+		for _, q := range append(all, a.start()) {
+			require.EqualValues(t, 1, q.done.Load())
+			require.ErrorIs(t, q.err, errTest)
+			require.ErrorContains(t, q.err, "barrier: ")
+		}
+		outcome, err := a.Meet(a.barrier())
+		require.Equal(t, Met, outcome)
+		require.ErrorIs(t, err, errTest)
+		n, after := a.st.Asleep()
+		require.Zero(t, n)
+		require.NotEqual(t, before, after)
+		_, ok := a.Enter(a.barrier())
+		require.False(t, ok)
+		_, again := a.st.Asleep()
+		require.Equal(t, after, again, "nothing is shown")
+		q := b.start() // its place is that of one who has given up, and shown it
+		require.EqualValues(t, 1, q.done.Load())
+		require.NoError(t, q.err)
+	})
+}
+
+// Ranks that are in different collectives are told so, with what each is in: the later one asks the
+// earlier one.
+func TestDiffers(t *testing.T) {
+	own, other := []int64{1, 2}, []float64{1, 2}
+	for what, x := range map[string]struct {
+		call func(r *rank) *coll.Call
+		says string // nothing: it is the same
+	}{
+		"the same":     {func(r *rank) *coll.Call { return r.sum(own, make([]int64, 2)) }, ""},
+		"another kind": {(*rank).barrier, "rank 0 is in allreduce (sum) of 2 int64 (16 bytes) where this rank is in barrier"},
+		"another size": {func(r *rank) *coll.Call { return r.sum(own[:1], make([]int64, 1)) }, "of 2 int64 (16 bytes) where this rank is in allreduce (sum) of 1 int64 (8 bytes)"},
+		"other elements": {func(r *rank) *coll.Call {
+			return r.call(coll.Allreduce, coll.Sum, -1, mem.Of(other), mem.Of(make([]float64, 2)))
+		}, "where this rank is in allreduce (sum) of 2 float64"},
+	} {
+		both(t, 2, func(t *testing.T, l *lab) {
+			a, b := l.ranks[0], l.ranks[1]
+			q := new(request)
+			a.Start(a.sum(own, make([]int64, 2)), q)
+			_, err := b.Meet(x.call(b))
+			if x.says == "" {
+				require.NoError(t, err, what)
+				require.Empty(t, b.asked)
+				require.NoError(t, q.err)
+				return
+			}
+			require.ErrorIs(t, err, coll.ErrMismatch, what)
+			require.ErrorContains(t, err, x.says, what)
+			require.Equal(t, 0, b.asked[0])
+			for q.done.Load() == 0 { // it may have to ask for the reason, on a goroutine of its own
+				runtime.Gosched()
+			}
+			require.ErrorIs(t, q.err, coll.ErrMismatch)
+
+			// What the other rank answers is what the program hears.
+			l = newLab(2, a.st.mapped)
+			l.ranks[0].start()
+			l.ranks[1].explains = errTest
+			_, err = l.ranks[1].Meet(l.ranks[1].sum(own, make([]int64, 2)))
+			require.ErrorIs(t, err, errTest)
+		})
+	}
+}
+
+// Where a rank's memory cannot be had nothing is shown, and whoever comes hears why.
+func TestMemoryThatCannotBeHad(t *testing.T) {
+	l := newLab(2, true)
+	kept := l.ranks[1].mem
+	l.ranks[1].mem = nil
+	a := l.ranks[0]
+	q := a.start()
+	for q.done.Load() == 0 {
+		runtime.Gosched()
+	}
+	require.ErrorIs(t, q.err, errTest)
+	require.ErrorContains(t, q.err, "rank 1")
+	_, err := a.Meet(a.barrier())
+	require.ErrorIs(t, err, errTest)
+	in := make([]int64, 1000)
+	_, err = a.Meet(a.sum(in, in))
+	require.ErrorIs(t, err, errTest)
+	require.Zero(t, a.next)
+	require.Zero(t, a.hist.Count())
+	l.ranks[1].mem = kept
+	require.Zero(t, a.start().done.Load())
+	require.EqualValues(t, 1, a.next)
+}
+
+// Behind the end of the run nobody comes to mapped memory any more; who is there leaves first.
+func TestClose(t *testing.T) {
+	l := newLab(2, true)
+	a := l.ranks[0]
+	a.Close() // nobody has been here
+	require.False(t, a.hold())
+	l = newLab(2, true)
+	a = l.ranks[0]
+	pending := a.start()
+	over := make(chan error)
+	go func() {
+		_, err := a.Meet(a.barrier())
+		over <- err
+	}()
+	for n := 0; n == 0; n, _ = a.st.Asleep() {
+		runtime.Gosched()
+	}
+	a.barred = errTest
+	a.troubled.Store(true)
+	a.Close()
+	require.ErrorIs(t, <-over, errTest)
+	require.ErrorIs(t, pending.err, errTest)
+	require.False(t, a.hold())
+	shown := l.ranks[1].start()
+	require.EqualValues(t, 1, shown.done.Load())
+	a.st.Progress()
+	n, version := a.st.Asleep()
+	require.Zero(t, n)
+	require.Zero(t, version, "nothing is read")
+	a.barred = errors.New("closed")
+	require.ErrorContains(t, a.start().err, "closed")
+}

@@ -1,0 +1,416 @@
+// SPDX-FileCopyrightText: The weft authors
+// SPDX-License-Identifier: Apache-2.0
+
+package smcoll
+
+import (
+	"weft/comm/internal/coll"
+	"weft/internal/xatomic"
+)
+
+// enter publishes the rank's part of its next collective and returns the number; 0 if there is no
+// place, and the request, which must then be one, waits for it.
+func (s *Member) enter(d *coll.Call, req Request) (seq uint64, err error) {
+	mu := &s.hist.Mu
+	mu.Lock()
+	if err := s.open(); err != nil {
+		mu.Unlock()
+		return 0, err
+	}
+	seq = s.next + 1
+	if len(s.queue) == 0 && s.room(seq) {
+		s.publish(d, seq, req)
+		mu.Unlock()
+		s.recorded()
+		return seq, nil
+	}
+	if req == nil {
+		mu.Unlock()
+		return 0, nil
+	}
+	s.wait(lateOne{d: *d, req: req})
+	mu.Unlock()
+	if s.barred() != nil {
+		s.st.Progress() // it may have been here before
+	}
+	s.st.drain() // room may have been made before others saw that somebody waits //bug:late-drain
+	return 0, nil
+}
+
+// proceed goes on with a request that has been published.
+func (s *Member) proceed(d *coll.Call, seq uint64, req Request) {
+	if !d.Large || !s.st.mapped {
+		s.Run(d, seq, false)
+		return
+	}
+	// The others see that this rank makes it of messages. It needs nothing of them.
+	s.told(d, seq, s.sighted(&s.mine.places[seq%Width], seq))
+	s.entries[seq%Width].empty()
+	s.over(seq)
+	req.Messages(d)
+}
+
+// drain finds places for what waits for one here. The first call that comes works for those that
+// come meanwhile.
+func (st *Segment) drain() {
+	if st.drains.Add(1) > 1 {
+		return
+	}
+	for n := int32(1); n > 0; n = st.drains.Add(-n) {
+		for r := range st.seats {
+			if s := st.seats[r].Load(); s != nil {
+				for s.drainOne() {
+				}
+			}
+		}
+	}
+}
+
+// told ends what others wait for, as far as it was this rank's part that they were waiting for, and
+// reports whether it has woken a caller. The rank is active. all: the parts of all ranks are there.
+func (s *Member) told(d *coll.Call, seq uint64, all bool) (woke bool) {
+	switch {
+	case s.st.pieced(d):
+	case d.Kind == coll.Bcast || d.Kind == coll.Scatter:
+		if s.rank != d.Root {
+			return false
+		}
+	case d.Kind == coll.Reduce || d.Kind == coll.Gather:
+		if s.rank != d.Root {
+			return s.tell(d.Root, seq)
+		}
+		fallthrough
+	default:
+		if !all { //bug:told
+			return false
+		}
+	}
+	for i := 1; i < s.st.size; i++ {
+		if s.tell((s.rank+i)%s.st.size, seq) {
+			woke = true
+		}
+	}
+	return woke
+}
+
+// tell ends what a rank waits for, if it does, or has its process do so. It reports whether it has
+// woken a caller.
+func (s *Member) tell(r int, seq uint64) (woke bool) {
+	q := s.st.place(r, seq)
+	if q == nil {
+		return false
+	}
+	if _, ok := q.waits(seq); !ok {
+		return false
+	}
+	if t := s.st.seats[r].Load(); t != nil {
+		return t.serve(q, seq)
+	}
+	s.host.Nudge(r) //bug:nudge
+	return false
+}
+
+// serve ends the collective of a rank that waits, if that has what it needs, and reports whether it
+// has woken a caller. The caller of serve is active in the same collective, so the place stays what
+// it is.
+func (s *Member) serve(q *place, seq uint64) (woke bool) {
+	e := &s.entries[seq%Width]
+	if _, ok := q.waits(seq); !ok || !s.st.ready(&e.Call, s.rank, seq) {
+		return false
+	}
+	if e.Large && !s.st.differs(q, seq) && !s.st.complete(&e.Call, seq) {
+		return false // there is work to do first; the rank that does the last of it ends it
+	}
+	if !q.claim(seq) {
+		return false
+	}
+	woke = e.req == nil
+	s.finishFor(q, seq)
+	return woke
+}
+
+// finishFor ends a claimed place with its result. If a user's operator panics, its rank is not to
+// wait for ever.
+func (s *Member) finishFor(q *place, seq uint64) {
+	e := &s.entries[seq%Width]
+	if s.st.mapped && s.st.differs(q, seq) {
+		// to hear why takes progress, which may be made by this goroutine
+		s.inside.Add(1)
+		xatomic.Go(func() {
+			defer s.leave()
+			s.finish(&e.Call, seq, s.agreed(q, &e.Call, seq), false)
+		})
+		return
+	}
+	if err := s.agreed(q, &e.Call, seq); err != nil {
+		s.finish(&e.Call, seq, err, false)
+		return
+	}
+	if !e.Op.IsUser() {
+		s.finish(&e.Call, seq, s.result(&e.Call, seq), false)
+		return
+	}
+	err := error(coll.ErrOperator)
+	defer func() { s.finish(&e.Call, seq, err, false) }()
+	err = s.result(&e.Call, seq)
+}
+
+// Run goes on with a collective that the rank has published, as its active caller, until it is
+// over, or until it has to be ended by somebody else. It returns whether it is over, and the error.
+func (s *Member) Run(d *coll.Call, seq uint64, caller bool) (bool, error) {
+	st := s.st
+	p, pieced := &s.mine.places[seq%Width], st.pieced(d)
+	// The rank is active here and at the beginning of each turn: all places of this collective stay
+	// what they are.
+	all := s.sighted(p, seq)
+	for first := true; ; first = false {
+		if (first || pieced) && s.told(d, seq, all) && caller && !pieced {
+			s.woke.Store(true)
+		}
+		if st.ready(d, s.rank, seq) {
+			err := s.agreed(p, d, seq)
+			if err == nil && pieced {
+				s.work(seq)
+			}
+			if err != nil || !pieced || st.complete(d, seq) {
+				if err == nil {
+					err = s.result(d, seq)
+				}
+				return true, s.finish(d, seq, err, true)
+			}
+		}
+		if caller && s.watch(d, seq) {
+			continue
+		}
+		if err := s.barred(); err != nil && (!pieced || st.close(seq)) {
+			return true, s.finish(d, seq, err, true)
+		}
+		if again, err := s.rest(p, d, seq, caller); !again {
+			return caller, err
+		}
+	}
+}
+
+// rest lets the rank's part of a collective wait. It returns when the caller is active again, or
+// else the collective is over; a request returns at once.
+func (s *Member) rest(p *place, d *coll.Call, seq uint64, caller bool) (again bool, err error) {
+	var w *waiter
+	ph := passive
+	if caller {
+		w, ph = newWaiter(), asleep
+		e := &s.entries[seq%Width]
+		e.waiter = w
+		if e.filled {
+			e.release()
+		} else {
+			e.fill(d)
+		}
+	}
+	p.state.Store(stateOf(seq, ph)) //bug:sleep
+	// A rank that looked at the place before that has left it alone, so look again.
+	if s.goesOn(d, seq) || s.barred() != nil { //bug:sleep
+		if p.state.CompareAndSwap(stateOf(seq, ph), stateOf(seq, active)) {
+			if caller {
+				w.free()
+			}
+			return true, nil
+		}
+	}
+	if !caller {
+		return false, nil
+	}
+	w.ch.Recv()
+	again, err = p.state.Load() == stateOf(seq, active), w.err
+	w.free()
+	return again, err
+}
+
+// goesOn reports whether what waits has what it waits for.
+func (s *Member) goesOn(d *coll.Call, seq uint64) bool {
+	if s.st.mapped && d.Large && s.windows.busyWith(s, seq) {
+		return s.come()
+	}
+	return s.st.ready(d, s.rank, seq)
+}
+
+// result computes what a place waits for, and writes it to its memory. The place is active or
+// claimed, ready and agreed; a large one is complete.
+func (s *Member) result(d *coll.Call, seq uint64) error {
+	switch {
+	case !d.Large:
+		return coll.Flat(d, s.rank, s.st.size, view{s.st, seq})
+	}
+	if s.st.mapped {
+		if s.st.mixed(seq) {
+			return errMixed
+		}
+		return s.combineLarge(d, seq)
+	}
+	if e := s.st.slot(seq).err.Load(); e != nil && e.seq == seq {
+		return e.err
+	}
+	return nil
+}
+
+// finish ends a collective at a rank. The caller has the right to: it has claimed the place, or it
+// is the rank itself, active.
+func (s *Member) finish(d *coll.Call, seq uint64, err error, self bool) error {
+	e := &s.entries[seq%Width]
+	if s.st.pieced(d) {
+		e.unstage(err)
+	}
+	if err != nil && err != errMixed {
+		err = s.host.Fail(d.What, err)
+	}
+	req, w := e.req, e.waiter
+	if e.filled {
+		e.empty()
+	}
+	s.over(seq)
+	switch {
+	case req != nil:
+		req.Complete(err)
+	case !self:
+		w.err = err
+		w.ch.Send(struct{}{})
+	}
+	return err
+}
+
+// over says that the rank reads no other place any more in a collective. From here on its own may
+// be filled anew.
+func (s *Member) over(seq uint64) {
+	s.entries[seq%Width].release()
+	s.mine.finished[seq%Width].Store(seq)
+	if s.st.late.Load() == 0 { //bug:late-over
+		return
+	}
+	s.st.drain()
+	for r := range s.st.parts {
+		if s.st.mapped && r != s.rank && s.st.parts[r].Load().waits.Load() != 0 {
+			s.host.Nudge(r)
+		}
+	}
+}
+
+// drainOne starts the oldest waiting operation of the rank, if it has a place.
+func (s *Member) drainOne() bool {
+	if !s.hold() {
+		return false
+	}
+	defer s.leave()
+	mu := &s.hist.Mu
+	mu.Lock()
+	seq := s.next + 1
+	if len(s.queue) == 0 || s.queue[0].req != nil && !s.queue[0].messages && !s.room(seq) {
+		mu.Unlock()
+		return false
+	}
+	one := s.queue[0]
+	s.queue[0] = lateOne{}
+	s.queue = s.queue[1:]
+	switch {
+	case one.req == nil:
+		s.hist.Note(one.d.Kind)
+	case one.messages:
+		s.number(&one.d)
+	default:
+		s.publish(&one.d, seq, one.req)
+	}
+	mu.Unlock()
+	s.recorded()
+	s.waited(1)
+	switch {
+	case one.req == nil:
+	case one.messages:
+		one.req.Messages(&one.d)
+	case s.st.mapped: // ranks that differ are asked why, which may need this goroutine's progress
+		s.inside.Add(1)
+		xatomic.Go(func() {
+			defer s.leave()
+			s.proceed(&one.d, seq, one.req)
+		})
+	default:
+		s.proceed(&one.d, seq, one.req)
+	}
+	return true
+}
+
+// look ends what waits and can go on, or cannot because of a trouble of its rank. What others
+// already work on is completed by them.
+func (s *Member) look() {
+	if !s.hold() {
+		return
+	}
+	defer s.leave()
+	if s.troubled.Load() {
+		var ended []lateOne
+		s.hist.Mu.Lock()
+		if s.host.Barred() != nil {
+			ended, s.queue = s.queue, nil
+		}
+		s.hist.Mu.Unlock()
+		s.waited(len(ended))
+		for _, one := range ended {
+			if one.req != nil {
+				one.req.Complete(s.host.Fail(one.d.What, s.host.Barred()))
+			}
+		}
+	}
+	if s.st.mapped {
+		s.st.drain()
+	}
+	s.examineAll()
+}
+
+func (s *Member) examineAll() {
+	for i := range Width {
+		p := &s.mine.places[i]
+		s.examine(p, p.state.Load()>>phaseBits)
+	}
+}
+
+// examine ends what waits at a place if it can go on, or its rank has a trouble. It has to claim
+// the place to know that.
+func (s *Member) examine(p *place, seq uint64) {
+	st := s.st
+	for {
+		was, ok := p.waits(seq)
+		if !ok || !p.state.CompareAndSwap(was, stateOf(seq, claimed)) {
+			return
+		}
+		e := &s.entries[seq%Width]
+		e.acquire()
+		d, err := e.Call, s.barred()
+		if d.Large && st.mapped { // its caller does the work
+			if s.goesOn(&d, seq) || err != nil {
+				p.state.Store(stateOf(seq, active))
+				e.waiter.ch.Send(struct{}{})
+				return
+			}
+			p.state.Store(was)                           //bug:give-back-large
+			if !s.goesOn(&d, seq) && s.barred() == nil { //bug:give-back-large
+				return
+			}
+			continue
+		}
+		all := d.Large && st.here(seq, 0) == st.size
+		switch {
+		case err != nil && (!d.Large || st.close(seq)):
+			s.finish(&d, seq, err, false)
+			return
+		case !d.Large && st.ready(&d, s.rank, seq), all && st.complete(&d, seq), all && s.st.differs(p, seq):
+			s.finishFor(p, seq)
+			return
+		}
+		// Give it back, and look again: a rank that could have ended it meanwhile has found it
+		// claimed.
+		p.state.Store(was)                   //bug:give-back
+		if err == nil && s.barred() != nil { //bug:give-back
+			continue
+		}
+		if d.Large && (all || st.here(seq, 0) < st.size) && !st.complete(&d, seq) || !d.Large && !st.ready(&d, s.rank, seq) { //bug:give-back
+			return
+		}
+	}
+}
