@@ -51,7 +51,7 @@ func Example_iterate() {
 	u := new(rod)
 	err := rt.Run(context.Background(), func(t *task.Task) error {
 		t.Iterate(sweeps, func(it *task.Iteration) error {
-			for b := range segments { // Gauss-Seidel: the one before is a sweep ahead
+			for b := range segments { // Gauss-Seidel: segment b-1 has this sweep's values already
 				it.Spawn(func(*task.Task) error { relax(u, b); return nil },
 					deps.InOut(&u[b]), deps.In(&u[max(b-1, 0)]), deps.In(&u[min(b+1, segments-1)]))
 			}
@@ -75,7 +75,7 @@ func Example_iterateWhile() {
 		}
 		t.IterateWith(attrs, func(it *task.Iteration) error {
 			from, to := &u[it.Number()], &u[1-it.Number()]
-			for b := range segments { // Jacobi: all at once
+			for b := range segments { // Jacobi: all segments together
 				it.Spawn(func(*task.Task) error { change[b] = average(from, to, b); return nil },
 					deps.In(&from[max(b-1, 0)]), deps.In(&from[b]), deps.In(&from[min(b+1, segments-1)]), deps.Out(&to[b]))
 			}
