@@ -25,7 +25,7 @@ func Example_modes() {
 		}
 		// after all readers
 		t.Spawn(func(*task.Task) error { x += 10; return nil }, deps.InOut(&x))
-		for range 4 { // these may run together, and care for themselves
+		for range 4 { // these may run together; hits is atomic
 			t.Spawn(func(*task.Task) error { hits.Add(1); return nil }, deps.Concurrent(&hits))
 		}
 		t.Spawn(func(*task.Task) error {
@@ -133,7 +133,7 @@ func Example_ranges() {
 		for lo := 0; lo < n; lo += 4 { // blocks of four
 			t.Spawn(func(*task.Task) error { fill(v[lo:lo+4], lo); return nil }, deps.Slice(v[lo:lo+4]).Out())
 		}
-		for lo := 2; lo+4 <= n; lo += 4 { // windows across the blocks: each waits for two of them
+		for lo := 2; lo+4 <= n; lo += 4 { // ranges across the blocks: each waits for two of them
 			t.Spawn(func(*task.Task) error { sums[lo/4] = sum(v[lo : lo+4]); return nil },
 				deps.Slice(v[lo:lo+4]).In(), deps.Out(&sums[lo/4]))
 		}
