@@ -134,7 +134,7 @@ func Example_failure() {
 	})
 	var re *comm.RankError
 	fmt.Println(errors.Is(err, errFull), errors.As(err, &re))
-	fmt.Println(err)
+	fmt.Println(err) // comm: rank 1: disk is full
 	// Output:
 	// true true
 	// comm: rank 1: disk is full
