@@ -26,7 +26,7 @@ func Example_final() {
 			return nil
 		}
 		var x, y int
-		a := task.Attrs{Final: n < 10} // from here on it is not worth it
+		a := task.Attrs{Final: n < 10} // smaller parts are not worth a task
 		t.SpawnWith(a, func(t *task.Task) error { return fib(t, n-1, &x) })
 		t.SpawnWith(a, func(t *task.Task) error { return fib(t, n-2, &y) })
 		if err := t.Wait(); err != nil {

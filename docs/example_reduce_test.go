@@ -43,8 +43,8 @@ func Example_reduceQueens() {
 	const n = 8
 	ways := 0
 	count := deps.NewReduction(&ways, deps.Sum[int]())
-	var place func(t *task.Task, row int, cols, left, right uint) error
-	place = func(t *task.Task, row int, cols, left, right uint) error {
+	var queens func(t *task.Task, row int, cols, left, right uint) error
+	queens = func(t *task.Task, row int, cols, left, right uint) error {
 		if row == n {
 			*task.Local(t, count)++
 			return nil
@@ -52,16 +52,16 @@ func Example_reduceQueens() {
 		for free := ^(cols | left | right) & (1<<n - 1); free != 0; free &= free - 1 {
 			bit := free & -free
 			t.SpawnWith(task.Attrs{Final: row > 3}, func(t *task.Task) error {
-				return place(t, row+1, cols|bit, (left|bit)<<1, (right|bit)>>1)
+				return queens(t, row+1, cols|bit, (left|bit)<<1, (right|bit)>>1)
 			}, count.Reduce())
 		}
-		return nil // nobody waits for the tree
+		return nil // no task waits for the tree
 	}
 
 	rt := task.New(task.Config{Workers: 2})
 	defer rt.Close()
 	err := rt.Run(context.Background(), func(t *task.Task) error {
-		t.Spawn(func(t *task.Task) error { return place(t, 0, 0, 0, 0) }, count.Reduce().Weak())
+		t.Spawn(func(t *task.Task) error { return queens(t, 0, 0, 0, 0) }, count.Reduce().Weak())
 		return nil
 	})
 	fmt.Println(ways, err)
