@@ -44,7 +44,8 @@ func Example_watchdog() {
 		return nil
 	})
 	fmt.Println(err)
-	// Output: weft: watchdog: 1 task has waited for 50ms or longer for something that no task of the runtime gives:
+	// Output:
+	// weft: watchdog: 1 task has waited for 50ms or longer for something that no task of the runtime gives:
 	//   task "fetch" ~, ~: its body is over, and it waits for 1 event:
 	//     the answer of the disk~
 	//     2 tasks wait for it:
