@@ -73,7 +73,7 @@ func TestEvents(t *testing.T) {
 			"epoch 1 of window 1 survives the end of the program",
 			"epoch 1 of window 1 is closed at this rank",
 			"operation 1 of window 1, in epoch 2: put 8 bytes in the region of rank 1",
-			"operation 1 of window 1 is carried out at this rank: completed; what other processes have of it is in place when the epoch is closed",
+			"operation 1 of window 1 has ended at this rank: completed; other processes see its effect when the epoch is closed",
 			"fence of window 1, which is to close epoch 2: -",
 			"epoch 2 of window 1 survives the end of the program",
 			"epoch 2 of window 1 is closed at this rank",
@@ -81,11 +81,11 @@ func TestEvents(t *testing.T) {
 			`window 3 is network-attached memory, attached to as "plate"`,
 			"fence of window 3, which is to close epoch 1: last",
 			"epoch 1 of window 3 is closed at this rank",
-			"window 3 is free at this rank",
+			"window 3 is freed at this rank",
 			"fence of window 1, which is to close epoch 3: last",
 			"epoch 3 of window 1 is closed at this rank",
-			"window 1 is free at this rank",
-			"the memory of window 1 is given up, and its name is free",
+			"window 1 is freed at this rank",
+			"the memory of window 1 is released; its name may be used again",
 		}, story, "%v", sync)
 
 		var out bytes.Buffer

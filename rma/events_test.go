@@ -91,19 +91,19 @@ func TestEventsOfAWindow(t *testing.T) {
 		"request 0: epoch 3 of window 1 is closed at this rank",
 		"request 0: fence of window 1, which is to close epoch 4: last",
 		"request 0: epoch 4 of window 1 is closed at this rank",
-		"window 1 is free at this rank",
+		"window 1 is freed at this rank",
 	}, sink.byRank[1])
 	ops := map[string]int{}
 	for _, s := range sink.byRank[0] {
 		ops[s]++
 	}
-	done := ": completed; what other processes have of it is in place when the epoch is closed"
+	done := ": completed; other processes see its effect when the epoch is closed"
 	for _, s := range []string{
 		"operation 1 of window 1, in epoch 2: put 8 bytes in the region of rank 1",
 		"operation 2 of window 1, in epoch 2: accumulate 8 bytes in the region of rank 1",
 		"operation 3 of window 1, in epoch 3: get 8 bytes from the region of rank 1",
-		"operation 1 of window 1 is carried out at this rank" + done,
-		"operation 3 of window 1 is carried out at this rank" + done,
+		"operation 1 of window 1 has ended at this rank" + done,
+		"operation 3 of window 1 has ended at this rank" + done,
 	} {
 		require.Equal(t, 1, ops[s], "%s: %q", s, sink.byRank[0])
 	}

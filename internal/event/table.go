@@ -114,30 +114,30 @@ var (
 // table is the single place that says what events there are. Decoder, printer, checker, timeline
 // and docs/events.md are made from it.
 var table = [kinds - 1]Info{
-	{Lost, "lost", groupAll, "{count} events were lost here, since the ring was full", []Field{word(0, "count", Number)}},
+	{Lost, "lost", groupAll, "{count} trace events were lost here because the ring buffer was full", []Field{word(0, "count", Number)}},
 
-	{Spawned, "spawned", groupTask, "task {task} is spawned by {parent} from {spec}, with priority {priority}: {flags}; it is one of 2^{sampled}", []Field{
+	{Spawned, "spawned", groupTask, "task {task} is spawned by {parent} from {spec}, with priority {priority}: {flags}; it stands for 2^{sampled} tasks", []Field{
 		word(0, "task", Task), word(1, "parent", Task), part(2, "spec", Spec, 0, 32), part(2, "priority", Signed, 32, 16),
 		part(2, "flags", Flags, 48, 8, "ready", "undeferred", "wait", "final", "main", "loop", "onready"), part(2, "sampled", Number, 56, 8)}},
 	{Access, "access", groupTask, "task {task} declares {mode} of {size} at {address}, {flags}", []Field{
 		word(0, "task", Task), part(1, "address", Address, 0, 48), part(1, "mode", Enum, 48, 8, Modes...),
 		part(1, "flags", Flags, 56, 2, "weak", "range"), word(2, "size", Bytes)}},
-	{Again, "again", groupTask, "task {task} is to be run {round} of what was recorded as task {recorded}", []Field{
+	{Again, "again", groupTask, "task {task} is round {round} of recorded task {recorded}", []Field{
 		word(0, "task", Task), word(1, "recorded", Task), word(2, "round", Number)}},
-	{Ready, "ready", groupTask, "task {task} may start, since task {by} has given up what it waited for", []Field{
+	{Ready, "ready", groupTask, "task {task} may start: task {by} has released the last access that blocked it", []Field{
 		word(0, "task", Task), word(1, "by", Task)}},
-	{Prepared, "prepared", groupTask, "the OnReady of task {task} is called: the body waits for the events that it binds", ofTask},
+	{Prepared, "prepared", groupTask, "OnReady of task {task} is called; the body waits for the events that OnReady binds", ofTask},
 	{Started, "started", groupTask, "the body of task {task} begins, on top of task {outer}", []Field{
 		word(0, "task", Task), word(1, "outer", Task)}},
-	{Skipped, "skipped", groupTask, "task {task} is skipped, on top of task {outer}, since its run has failed; it ends at once", []Field{
+	{Skipped, "skipped", groupTask, "task {task} is skipped, on top of task {outer}, because the run has failed; it ends at once", []Field{
 		word(0, "task", Task), word(1, "outer", Task)}},
 	{Ended, "ended", groupTask, "the body of task {task} returns, with {holds} events pending: {flags}", []Field{
 		word(0, "task", Task), word(1, "holds", Number), part(2, "flags", Flags, 0, 8, "completed", "failed")}},
-	{Released, "released", groupTask, "the last event of task {task} has ended, and its accesses are given up", ofTask},
-	{Completed, "completed", groupTask, "task {task} is over with all its descendants", ofTask},
+	{Released, "released", groupTask, "the last event of task {task} has ended; the accesses of the task are released", ofTask},
+	{Completed, "completed", groupTask, "task {task} and all its descendants are complete", ofTask},
 	{Blocked, "blocked", groupTask, "task {task} gives up its slot: {reason}", []Field{
 		word(0, "task", Task), part(1, "reason", Enum, 0, 8, Reasons...)}},
-	{Unblocked, "unblocked", groupTask, "task {task} has what it was blocked for, and queues for a slot", ofTask},
+	{Unblocked, "unblocked", groupTask, "task {task} is no longer blocked; it queues for a slot", ofTask},
 	{Resumed, "resumed", groupTask, "task {task} has a slot again", ofTask},
 	{HoldUp, "hold-up", groupTask, "an event is bound to task {task}", ofTask},
 	{HoldDown, "hold-down", groupTask, "an event of task {task} ends: {flags}", []Field{
@@ -146,7 +146,7 @@ var table = [kinds - 1]Info{
 		word(0, "main", Task)}},
 
 	{SlotTaken, "slot-taken", groupSlot, "a goroutine takes the slot", nil},
-	{SlotGiven, "slot-given", groupSlot, "the goroutine gives the slot up to that of task {task}, or to a spare one", ofTask},
+	{SlotGiven, "slot-given", groupSlot, "the goroutine hands the slot to the goroutine of task {task}, or to a spare goroutine", ofTask},
 	{Stolen, "stolen", groupSlot, "the slot takes {count} tasks from slot {victim}, the first of them task {task}", []Field{
 		word(0, "task", Task), word(1, "victim", Slot), word(2, "count", Number)}},
 	{Parked, "parked", groupSlot, "the slot has found no work and parks", nil},
@@ -158,7 +158,7 @@ var table = [kinds - 1]Info{
 		ofMessage},
 	{RequestDone, "request-done", groupComm, "request {request} is complete: {flags}", []Field{
 		word(0, "request", Request), part(1, "flags", Flags, 0, 8, "completed", "failed")}},
-	{CollectiveBegun, "collective-begun", groupComm, "request {request}: {collective} number {number} of the {size} ranks of communicator {comm}, root {root}, or of a scan, place {root}", []Field{
+	{CollectiveBegun, "collective-begun", groupComm, "request {request}: {collective} number {number} of the {size} ranks of communicator {comm}; root {root}, or position {root} in a scan", []Field{
 		word(0, "request", Request), part(1, "root", Rank, 0, 32), part(1, "collective", Enum, 32, 8, Collectives...), part(1, "size", Number, 40, 24),
 		part(2, "number", Number, 0, 40), part(2, "comm", Comm, 40, 24)}},
 	{Bound, "bound", groupComm, "request {request} is {how} task {task}", []Field{
@@ -175,16 +175,16 @@ var table = [kinds - 1]Info{
 	{Durable, "durable", groupStore, "epoch {epoch} of window {window} survives the end of the program", []Field{
 		part(0, "window", Window, 0, 32), word(1, "epoch", Number)}},
 
-	{RunOfRank, "run-of-rank", groupAll, "the run of main task {main} is that of rank {rank}", []Field{
+	{RunOfRank, "run-of-rank", groupAll, "the run of main task {main} belongs to rank {rank}", []Field{
 		word(0, "main", Task), part(1, "rank", Rank, 0, 32)}},
-	{Refused, "refused", groupTask, "task {task} is not to be: its accesses are not legal", ofTask},
+	{Refused, "refused", groupTask, "task {task} is refused: its accesses are not legal", ofTask},
 	{WindowMade, "window-made", groupStore, "window {window} has {regions} regions; that of this rank has {bytes}", []Field{
 		part(0, "window", Window, 0, 32), word(1, "bytes", Bytes), part(2, "regions", Number, 0, 32)}},
 	{WindowNamed, "window-named", groupStore, "window {window} is network-attached memory, {how} as {name}", []Field{
 		part(0, "window", Window, 0, 32), part(2, "name", Name, 0, 32), part(2, "how", Enum, 32, 8, "allocated", "attached to")}},
-	{WindowFreed, "window-freed", groupStore, "window {window} is free at this rank", ofWindow},
-	{WindowRemoved, "window-removed", groupStore, "the memory of window {window} is given up, and its name is free", ofWindow},
-	{OperationDone, "operation-done", groupStore, "operation {operation} of window {window} is carried out at this rank: {flags}; what other processes have of it is in place when the epoch is closed", []Field{
+	{WindowFreed, "window-freed", groupStore, "window {window} is freed at this rank", ofWindow},
+	{WindowRemoved, "window-removed", groupStore, "the memory of window {window} is released; its name may be used again", ofWindow},
+	{OperationDone, "operation-done", groupStore, "operation {operation} of window {window} has ended at this rank: {flags}; other processes see its effect when the epoch is closed", []Field{
 		part(1, "window", Window, 0, 32), part(1, "operation", Number, 32, 32), part(2, "flags", Flags, 0, 8, "completed", "failed")}},
 }
 
@@ -282,12 +282,12 @@ func (s Set) Has(k Kind) bool { return s>>k&1 != 0 }
 // Fails to compile when there are more kinds than a Set has bits.
 const _ = uint(64 - kinds)
 
-// Markdown returns docs/events.md: the table, for people.
+// Markdown returns docs/events.md: the table as a page.
 func Markdown() string {
 	var b strings.Builder
 	b.WriteString(markdownHead)
 	for _, group := range groups {
-		fmt.Fprintf(&b, "\n## Events of %s\n\n| number | event | meaning | fields |\n|---|---|---|---|\n", group)
+		fmt.Fprintf(&b, "\n## Trace events of %s\n\n| number | name | meaning | fields |\n|---|---|---|---|\n", group)
 		for _, k := range table {
 			if k.Group == group {
 				fmt.Fprintf(&b, "| %d | `%s` | %s | %s |\n", k.Kind, k.Name, k.Sentence, k.fields())
@@ -297,13 +297,26 @@ func Markdown() string {
 	return b.String()
 }
 
-const markdownHead = `# Events
+const markdownHead = `# Trace events
 
-What a recorded program says of itself. This page is made from the table in package internal/event, by
-` + "`go run ./cmd/weft trace events > docs/events.md`" + `. How events follow one another is in [the package's README](../internal/event/README.md).
+Use this page to read the output of ` + "`weft trace print`" + `, or to write a program that reads recordings.
+[The trace format](trace-format.md) describes the file around the records.
 
-A field has a name, a type, and its place in the record: word A, B or C, and which of its bits. Numbers of events and places of fields do
-not change between versions of the trace format; new events are added.
+Each row is one kind of trace event. The meaning is the sentence that ` + "`weft trace print`" + ` shows, with
+the fields in braces. The last column gives the type and the position of each field: word A, B or C
+of the record, and the bits of the word if the field does not fill the word. Numbers of trace events
+and positions of fields do not change within a version of the trace format; new trace events may be
+added.
+
+In the tables, an *event* without "trace" is an [event](GLOSSARY.md#event) of a
+[task](GLOSSARY.md#task): a completion that the program has bound to the task. A
+[slot](GLOSSARY.md#slot) is the right to run one task, a [rank](GLOSSARY.md#rank) is a participant
+in messages, a [window](GLOSSARY.md#window) is memory that other ranks may access, and an
+[epoch](GLOSSARY.md#epoch) is the time between two fences of a window.
+
+[The README of internal/event](../internal/event/README.md) says in which order trace events follow
+one another. The table in that package is the source of this page:
+` + "`go run ./cmd/weft trace events > docs/events.md`" + `.
 `
 
 // fields returns the column of the fields.
