@@ -163,7 +163,7 @@ func TestInfo(t *testing.T) {
 	t.Setenv("PSP_OF_SOMEBODY_ELSE", "1")
 	r = weft("info", "--json")
 	require.Equal(t, exitFailure, r.status)
-	require.Contains(t, r.errOut, `WEFT_WORKERS="many"; legal: 1 to 4096 (slots of`)
+	require.Contains(t, r.errOut, `WEFT_WORKERS="many"; legal: 1 to 4096 (number of slots of`)
 	require.Contains(t, r.errOut, `WEFT_RANG="3": no such variable; did you mean WEFT_RANK?`)
 	require.Contains(t, r.errOut, `PSP_DEBUG="2": ParaStation MPI's, which weft does not have`)
 	require.Contains(t, r.errOut, `WEFT_BOUND="all"; "all" is not a processor`)

@@ -44,7 +44,7 @@ func TestWishes(t *testing.T) {
 	for _, row := range []struct{ env, want string }{
 		{"PSP_TCP=-1", `PSP_TCP="-1"; legal: 0 to 1048576 (priority of TCP; 0: not to be used)`},
 		{"PSP_SHM=yes", `PSP_SHM="yes"`},
-		{"WEFT_FABRIC=ucp", `WEFT_FABRIC="ucp"; legal: shm, mpi, tcp, or several with commas between`},
+		{"WEFT_FABRIC=ucp", `WEFT_FABRIC="ucp"; legal: shm, mpi, tcp, or several, separated by commas`},
 		{"WEFT_FABRIC=tcp,tcp", `WEFT_FABRIC="tcp,tcp"`},
 		{"WEFT_FABRIC=tcp,", `WEFT_FABRIC="tcp,"`},
 	} {

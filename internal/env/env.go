@@ -121,9 +121,9 @@ func duration(least, most, unset time.Duration, v Variable) Setting[time.Duratio
 	})
 }
 
-// list is one or more of some names, with commas between, none of them twice.
+// list is one or more of some names, separated by commas, none of them twice.
 func list(names []string, v Variable) Setting[[]string] {
-	v.Values = "`" + strings.Join(names, "`, `") + "`, or several with commas between"
+	v.Values = "`" + strings.Join(names, "`, `") + "`, or several, separated by commas"
 	return declare(v, nil, func([]string) string { return "all" }, func(text string) ([]string, bool) {
 		l := strings.Split(text, ",")
 		for i, name := range l {

@@ -134,14 +134,14 @@ func TestSettings(t *testing.T) {
 		legal string
 		unset string
 	}{
-		{Workers.Variable, []string{"1", "4096"}, []string{"0", "4097", "many", " 1", "1.0"}, "1 to 4096 (slots of", "0"},
+		{Workers.Variable, []string{"1", "4096"}, []string{"0", "4097", "many", " 1", "1.0"}, "1 to 4096 (number of slots of", "0"},
 		{Survive.Variable, []string{"0", "1"}, []string{"2", "-1", "yes"}, "0, 1 (1: the other ranks", "0"},
 		{DeadlockWarnings.Variable, []string{"-1", "0", "9223372036854775807"}, []string{"-2", "never"}, "-1 or more (", "0"},
 		{Watchdog.Variable, []string{"0", "1ms", "24h"}, []string{"1", "999us", "24h1ns", "-1s"}, "a time from 1ms to 24h, such as 10s; 0 (", "0s"},
 		{DeadAfter.Variable, []string{"2s", "1h"}, []string{"0", "1999ms", "61m", "10", "soon", "-5s"}, "a time from 2s to 1h, such as 20s (", "8s"},
 		{MPISleep.Variable, []string{"0s", "4ms", "1s"}, []string{"2s", "-1ms", "4"}, "a time from 0s to 1s, such as 500us (", "16ms"},
 		{SingleCopy.Variable, []string{"never", "1", "1048576"}, []string{"0", "-1", "1MiB", "always"}, "bytes, at least 1, or never (", "33554432"},
-		{Fabrics.Variable, []string{"tcp", "tcp,shm"}, []string{"ucp", "tcp,tcp", "tcp,", ","}, "shm, mpi, tcp, or several with commas between (", "all"},
+		{Fabrics.Variable, []string{"tcp", "tcp,shm"}, []string{"ucp", "tcp,tcp", "tcp,", ","}, "shm, mpi, tcp, or several, separated by commas (", "all"},
 		{Node.Variable, []string{"0", "01", "2147483647"}, []string{"-1", "2147483648", "0x1"}, "0 to 2147483647 (", "-1"},
 	} {
 		require.Equal(t, row.unset, row.v.Standard(), row.v.Name)

@@ -144,7 +144,7 @@ func TestMisuse(t *testing.T) {
 	require.NoError(t, err)
 	_, err = c.Meet(t.Context(), nil)
 	require.ErrorIs(t, err, ErrEnvironment)
-	require.EqualError(t, err, `launch: meet: rank 1: bad environment: PSP_SMP_NODE_ID="x"; legal: 0 to 2147483647 (number of the emulated node; ranks with different ones behave as on different nodes)`)
+	require.EqualError(t, err, `launch: meet: rank 1: bad environment: PSP_SMP_NODE_ID="x"; legal: 0 to 2147483647 (number of the emulated node; ranks with different numbers behave as on different nodes)`)
 }
 
 func TestExchange(t *testing.T) {
