@@ -12,8 +12,8 @@
 // left out if it does not compile, or if the compiler makes the same code of it.
 //
 // The tree is not changed: a mutant is laid over it when it is compiled. Its tests run in a cell,
-// where it can remove no file and kill no process of others. docs/testing.md says what the tests
-// are.
+// where it can remove no file and kill no process of others. docs/mutation.md says how mutants are
+// judged.
 package main
 
 import (
