@@ -18,20 +18,20 @@ import (
 	"weft/internal/xatomic"
 )
 
-// chunk is how much of a shared transfer one side copies at a time.
+// chunk is how many bytes of a shared transfer one side copies at a time.
 const chunk = 64 << 10
 
 // bulk is the large transfers of an endpoint that go from memory to memory.
 type bulk struct {
-	waits xatomic.Int32 // jobs that nobody does yet
+	queued xatomic.Int32 // jobs that no goroutine has begun
 
-	mu    xatomic.VisibleMutex
-	out   map[transferKey]*outgoing // guarded by mu
-	in    map[transferKey]*incoming // guarded by mu
-	jobs  []func()                  // guarded by mu
-	busy  int                       // guarded by mu: jobs that are done just now
-	rest  chan struct{}             // guarded by mu: if not nil, closed when out is empty
-	still chan struct{}             // guarded by mu: if not nil, closed when busy is 0
+	mu      xatomic.VisibleMutex
+	out     map[transferKey]*outgoing // guarded by mu
+	in      map[transferKey]*incoming // guarded by mu
+	jobs    []func()                  // guarded by mu
+	busy    int                       // guarded by mu: jobs that goroutines are doing
+	drained chan struct{}             // guarded by mu: if not nil, closed when out is empty
+	idle    chan struct{}             // guarded by mu: if not nil, closed when busy is 0
 }
 
 type transferKey struct {
@@ -39,8 +39,8 @@ type transferKey struct {
 	key uint64
 }
 
-// outgoing is a transfer whose memory is here. It ends when the receiver says so, or when this side
-// has copied the last chunk; never while this side copies.
+// outgoing is a transfer from memory of this process. It ends when the receiver reports the end, or
+// when this side has copied the last chunk; never while this side copies.
 type outgoing struct {
 	data []byte
 	done func(error)
@@ -51,27 +51,27 @@ type outgoing struct {
 	err  error
 }
 
-// incoming is a transfer to memory here.
+// incoming is a transfer to memory of this process.
 type incoming struct {
-	dst  []byte
-	deal int // -1: none
+	dst     []byte
+	counter int // index in ringControl.counters; -1: none
 
 	// Guarded by bulk.mu.
-	busy bool
-	over bool
+	busy bool // this side copies
+	over bool // the transfer ends when it is not busy
 	err  error
 }
 
-// add leaves a copy to Work.
+// add leaves a copy to Work. The caller holds mu.
 func (b *bulk) add(job func()) {
 	b.jobs = append(b.jobs, job)
-	b.waits.Add(1)
+	b.queued.Add(1)
 }
 
-// Work makes the copies that wait. The caller does not poll.
+// Work makes the queued copies. The caller does not have the turn to poll.
 func (e *Endpoint) Work() {
 	b := &e.bulk
-	for b.waits.Load() > 0 {
+	for b.queued.Load() > 0 {
 		b.mu.Lock()
 		if len(b.jobs) == 0 {
 			b.mu.Unlock()
@@ -79,32 +79,32 @@ func (e *Endpoint) Work() {
 		}
 		job := b.jobs[0]
 		b.jobs = b.jobs[1:]
-		b.waits.Add(-1)
+		b.queued.Add(-1)
 		b.busy++
 		b.mu.Unlock()
 		job()
 		b.mu.Lock()
-		if b.busy--; b.busy == 0 && b.still != nil {
-			close(b.still)
-			b.still = nil
+		if b.busy--; b.busy == 0 && b.idle != nil {
+			close(b.idle)
+			b.idle = nil
 		}
 		b.mu.Unlock()
 	}
 }
 
-// settle waits until nobody does a job any more, and reports whether that is so. It is called once,
-// when nobody adds any. Jobs are done without the turn, so the turn does not tell: a goroutine that
-// has left it long ago may still copy.
-func (b *bulk) settle(d deadline) bool {
+// awaitIdle waits until no goroutine does a job, and reports whether that is so. It is called once,
+// when no more jobs are added. Jobs are done without the turn: a goroutine that released the turn
+// long ago may still copy.
+func (b *bulk) awaitIdle(d deadline) bool {
 	b.mu.Lock()
 	if b.busy == 0 {
 		b.mu.Unlock()
 		return true
 	}
-	still := make(chan struct{})
-	b.still = still
+	idle := make(chan struct{})
+	b.idle = idle
 	b.mu.Unlock()
-	d.await(still)
+	d.await(idle)
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return b.busy == 0
@@ -113,7 +113,7 @@ func (b *bulk) settle(d deadline) bool {
 // push sends a transfer to the peer.
 func (p *peer) push(key uint64, data []byte, done func(error)) {
 	p.mu.Lock()
-	direct := p.open() == nil && p.copy && len(data) >= p.e.cfg.SingleCopy
+	direct := p.open() == nil && p.singleCopy && len(data) >= p.e.cfg.SingleCopy
 	p.mu.Unlock()
 	if !direct {
 		p.pieces(key, data, done)
@@ -141,44 +141,44 @@ func (p *peer) pieces(key uint64, data []byte, done func(error)) {
 	}
 }
 
-// offered is the arrival of an offer. The caller has the turn to poll.
+// offered handles an offer of the peer. The caller has the turn to poll.
 func (p *peer) offered(key, addr, n uint64) error {
 	e, b := p.e, &p.e.bulk
-	if n == 0 || n > 1<<48 || !p.copy {
-		return fmt.Errorf("it offers %d bytes", n)
+	if n == 0 || n > 1<<48 || !p.singleCopy {
+		return fmt.Errorf("an invalid offer of %d bytes", n)
 	}
 	dst, err := e.expected.Begin(p.rank, key, 0, int(n))
 	if err != nil {
 		return err
 	}
-	if dst == nil { // taken back
-		p.tell(kindOver, key, 0)
+	if dst == nil { // Forget took the expectation back
+		p.sendControl(kindOver, key, 0)
 		return nil
 	}
-	in := &incoming{dst: dst, deal: -1, busy: true}
+	in := &incoming{dst: dst, counter: -1, busy: true}
 	t := transferKey{p, key}
 	b.mu.Lock()
 	b.in[t] = in
-	free := ^p.deals & (1<<numDeals - 1)
+	free := ^p.countersInUse & (1<<numCounters - 1)
 	if n > chunk && free != 0 {
-		in.deal = bits.TrailingZeros32(free)
-		p.deals |= 1 << in.deal
+		in.counter = bits.TrailingZeros32(free)
+		p.countersInUse |= 1 << in.counter
 	}
 	var generation uint32
-	if in.deal >= 0 {
-		generation = p.in.ctl.deals[in.deal].start()
+	if in.counter >= 0 {
+		generation = p.in.ctl.counters[in.counter].start()
 	}
 	b.add(func() { p.read(t, in, addr, generation) })
 	b.mu.Unlock()
-	if in.deal >= 0 {
-		p.tell(kindInvite, key, address(dst), n, uint64(in.deal)<<32|uint64(generation))
+	if in.counter >= 0 {
+		p.sendControl(kindInvite, key, address(dst), n, uint64(in.counter)<<32|uint64(generation))
 	}
 	return nil
 }
 
-// tell sends a frame of this fabric's own. An error means that the peer is lost, which ends the
-// transfer anyway.
-func (p *peer) tell(kind uint64, words ...uint64) {
+// sendControl sends a control frame, which the peer's fabric handles itself. It ignores errors:
+// they mean that the peer is lost, which ends the transfer anyway.
+func (p *peer) sendControl(kind uint64, words ...uint64) {
 	var f fabric.Frame
 	copy(f.Head[:], words)
 	_ = p.send(kind, &f, nil)
@@ -186,34 +186,34 @@ func (p *peer) tell(kind uint64, words ...uint64) {
 
 func chunksOf(n int) uint64 { return uint64((n + chunk - 1) / chunk) }
 
-// read is the receiver's copying.
+// read makes the receiver's copies.
 func (p *peer) read(t transferKey, in *incoming, addr uint64, generation uint32) {
-	if in.deal < 0 {
+	if in.counter < 0 {
 		p.readEnded(t, true, readPeer(p.pid, in.dst, addr))
 		return
 	}
-	last, err := p.copyChunks(&p.in.ctl.deals[in.deal], generation, in.dst, addr, readPeer)
+	last, err := p.copyChunks(&p.in.ctl.counters[in.counter], generation, in.dst, addr, readPeer)
 	p.readEnded(t, last, err)
 }
 
-// copyChunks copies between mem and the peer's memory what the deal has for this side, and reports
-// whether the last chunk was among that.
-func (p *peer) copyChunks(d *deal, generation uint32, mem []byte, addr uint64, move func(int, []byte, uint64) error) (last bool, err error) {
+// copyChunks copies the chunks that the counter hands out to this side, between mem and the peer's
+// memory. It reports whether the last copy to end was among them.
+func (p *peer) copyChunks(counter *chunkCounter, generation uint32, mem []byte, addr uint64, move func(int, []byte, uint64) error) (last bool, err error) {
 	chunks := chunksOf(len(mem))
 	for err == nil && !last {
-		c, ok := d.take(generation, chunks)
+		c, ok := counter.take(generation, chunks)
 		if !ok {
 			break
 		}
 		off := int(c) * chunk
 		if err = move(p.pid, mem[off:min(off+chunk, len(mem))], addr+uint64(off)); err == nil {
-			last = d.end(chunks)
+			last = counter.end(chunks)
 		}
 	}
 	return last, err
 }
 
-// readEnded is the end of the receiver's copying, which has all if last.
+// readEnded is called when the receiver's side has stopped copying. last: all chunks are copied.
 func (p *peer) readEnded(t transferKey, last bool, err error) {
 	b := &p.e.bulk
 	b.mu.Lock()
@@ -224,16 +224,17 @@ func (p *peer) readEnded(t transferKey, last bool, err error) {
 	switch {
 	case over:
 		p.endIn(t, in.err)
-		if last { // where it has an error nevertheless, the peer is lost, and is told nothing
-			p.tell(kindOver, t.key, 0)
+		if last { // if in.err is set nevertheless, the peer is lost, and the frame goes nowhere
+			p.sendControl(kindOver, t.key, 0)
 		}
 	case err != nil:
-		p.cut("reading", err)
+		p.copyFailed("reading", err)
 	}
 }
 
-// cut is the failure of a copy.
-func (p *peer) cut(doing string, err error) {
+// copyFailed handles the failure of a copy. If the peer's process has ended, the peer is lost after
+// its last frame; with another error it is lost at once.
+func (p *peer) copyFailed(doing string, err error) {
 	if errors.Is(err, unix.ESRCH) {
 		p.unreachable()
 		return
@@ -241,7 +242,7 @@ func (p *peer) cut(doing string, err error) {
 	p.lose(fmt.Errorf("%s its memory: %w", doing, err))
 }
 
-// endIn ends an incoming transfer once.
+// endIn ends an incoming transfer once: now, or when this side has stopped copying.
 func (p *peer) endIn(t transferKey, err error) {
 	b := &p.e.bulk
 	b.mu.Lock()
@@ -254,35 +255,35 @@ func (p *peer) endIn(t transferKey, err error) {
 		return
 	}
 	delete(b.in, t)
-	if in.deal >= 0 {
-		p.deals &^= 1 << in.deal
+	if in.counter >= 0 {
+		p.countersInUse &^= 1 << in.counter
 	}
 	b.mu.Unlock()
 	p.e.expected.End(p.rank, t.key, len(in.dst), err)
 }
 
-// invited is the arrival of an invitation to help. The caller has the turn to poll.
+// invited handles an invitation to help with a transfer. The caller has the turn to poll.
 func (p *peer) invited(key, addr, n, which uint64) error {
 	b := &p.e.bulk
 	t := transferKey{p, key}
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	out := b.out[t]
-	if out == nil { // over
+	if out == nil { // it has ended
 		return nil
 	}
-	if n != uint64(len(out.data)) || which>>32 >= numDeals || out.busy || !p.copy {
-		return fmt.Errorf("it invites to write %d bytes of %d by the counter %d", n, len(out.data), which>>32)
+	if n != uint64(len(out.data)) || which>>32 >= numCounters || out.busy || !p.singleCopy {
+		return fmt.Errorf("an invalid invitation to write %d bytes of a transfer of %d with counter %d", n, len(out.data), which>>32)
 	}
 	out.busy = true
 	b.add(func() { p.write(t, out, addr, int(which>>32), uint32(which)) })
 	return nil
 }
 
-// write is the sender's copying.
+// write makes the sender's copies.
 func (p *peer) write(t transferKey, out *outgoing, addr uint64, which int, generation uint32) {
 	b := &p.e.bulk
-	last, err := p.copyChunks(&p.out.ctl.deals[which], generation, out.data, addr, writePeer)
+	last, err := p.copyChunks(&p.out.ctl.counters[which], generation, out.data, addr, writePeer)
 	b.mu.Lock()
 	out.busy = false
 	over := out.over
@@ -292,13 +293,13 @@ func (p *peer) write(t transferKey, out *outgoing, addr uint64, which int, gener
 		b.endOut(t, out.err)
 	case last:
 		b.endOut(t, nil)
-		p.tell(kindOver, t.key, 1)
+		p.sendControl(kindOver, t.key, 1)
 	case err != nil:
-		p.cut("writing", err)
+		p.copyFailed("writing", err)
 	}
 }
 
-// endOut ends an outgoing transfer once.
+// endOut ends an outgoing transfer once: now, or when this side has stopped copying.
 func (b *bulk) endOut(t transferKey, err error) {
 	b.mu.Lock()
 	out := b.out[t]
@@ -310,15 +311,15 @@ func (b *bulk) endOut(t transferKey, err error) {
 		return
 	}
 	delete(b.out, t)
-	if b.rest != nil && len(b.out) == 0 {
-		close(b.rest)
-		b.rest = nil
+	if b.drained != nil && len(b.out) == 0 {
+		close(b.drained)
+		b.drained = nil
 	}
 	b.mu.Unlock()
 	out.done(err)
 }
 
-// over is the arrival of the end of a transfer.
+// over handles the peer's report that a transfer has ended.
 func (p *peer) over(key, fromSender uint64) error {
 	t := transferKey{p, key}
 	if fromSender == 0 {
@@ -330,13 +331,13 @@ func (p *peer) over(key, fromSender uint64) error {
 	in := b.in[t]
 	b.mu.Unlock()
 	if in == nil {
-		return errors.New("it ends a transfer that is not under way")
+		return errors.New("the end of a transfer that is not in progress")
 	}
 	p.endIn(t, nil)
 	return nil
 }
 
-// fail ends the transfers with a peer, or all.
+// fail ends the transfers with a peer; with all peers if p is nil.
 func (b *bulk) fail(p *peer, err error) {
 	b.mu.Lock()
 	outs, ins := slices.Collect(maps.Keys(b.out)), slices.Collect(maps.Keys(b.in))
@@ -353,15 +354,15 @@ func (b *bulk) fail(p *peer, err error) {
 	}
 }
 
-// flush waits until nothing is going out. It is called once.
+// flush waits until no outgoing transfer is left. It is called once.
 func (b *bulk) flush(d deadline) {
 	b.mu.Lock()
 	if len(b.out) == 0 {
 		b.mu.Unlock()
 		return
 	}
-	rest := make(chan struct{})
-	b.rest = rest
+	drained := make(chan struct{})
+	b.drained = drained
 	b.mu.Unlock()
-	d.await(rest)
+	d.await(drained)
 }

@@ -11,28 +11,29 @@ import (
 )
 
 const (
-	lineSize = 64                     // of a cache
-	headSize = 8 + 8*fabric.HeadWords // of a frame in a ring: the first word and the head
-	// EagerLimit is the advice of this fabric in bytes. Up to it, two copies cost less than the
-	// offer, the copy by the kernel and the answer.
+	lineSize = 64                     // bytes of a cache line
+	headSize = 8 + 8*fabric.HeadWords // bytes before a frame's data in a ring: first word and head
+	// EagerLimit is the eager limit in bytes that this fabric recommends. Up to it, two copies cost
+	// less than the offer, the copy by the kernel and the answer.
 	EagerLimit = 16 << 10
-	rankBits   = 14 // of a rank in the first word of a frame
+	rankBits   = 14 // bits of a rank in the first word of a frame
 	// MaxSize is the largest number of ranks: each has its ring in each inbox.
 	MaxSize = 1 << rankBits
 )
 
-// Config says where an endpoint is.
+// Config configures an endpoint.
 type Config struct {
 	Rank int // of this endpoint
-	Size int // number of ranks; those of other nodes count
+	Size int // number of ranks, including those of other nodes
 	// Room is how many ranks the job may grow to; it is the same at all ranks. Zero means Size.
 	Room int
-	// Lookup returns what Addr of another rank's endpoint has returned. It does not block. It is
-	// called once for each rank, with the first frame to or from it.
+	// Lookup returns the string that Addr of another rank's endpoint returned. It does not block.
+	// It is called once for each rank, for the first frame to or from that rank.
 	Lookup func(rank int) (string, error)
 
-	// SingleCopy is from how many bytes on a transfer is one copy by the kernel, from process to
-	// process, where that is possible. Zero means env.DefaultSingleCopy; a negative number, never.
+	// SingleCopy is the size in bytes from which a transfer is one copy by the kernel, from process
+	// to process, where that is possible. Zero means env.DefaultSingleCopy; a negative number,
+	// never.
 	SingleCopy int
 }
 

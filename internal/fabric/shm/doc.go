@@ -1,123 +1,165 @@
 // SPDX-FileCopyrightText: The weft authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package shm is the fabric between the processes of one node: frames go through rings in memory
+// Package shm is the fabric between the processes of one node. Frames go through rings in memory
 // that two processes have mapped. It works on Linux; elsewhere New returns [fabric.ErrUnsupported].
 //
-//	ep, _ := shm.New(shm.Config{Rank: 1, Size: 4, Lookup: address}) // address(rank) is what ep.Addr() of that rank has said
+//	ep, _ := shm.New(shm.Config{Rank: 1, Size: 4, Lookup: address}) // address(rank) is the string that ep.Addr() of that rank returned
 //	ep.Bind(handler, engine) // a progress.Engine of ep.Sources()
 //	ep.Send(2, fabric.Frame{Data: bytes})
 //
+// # The states of an inbox
+//
+// Each rank owns one inbox. A producer (a rank that sends to the owner) uses three things of it:
+//
+//	producer                       the owner's inbox          owner
+//
+//	Send: writes the frame   --->  a ring for each producer   Poll: reads the frames
+//	      reads the word     --->  the doorbell word          Arm, disarm: change the word
+//	      writes one byte    --->  the pipe, its doorbell     the doorbell goroutine reads it
+//
+// The doorbell word has two bits. Bit 1, disarmed, is set while a goroutine of the owner polls.
+// Bit 0, rung, is set from when a producer rings until the doorbell goroutine is up:
+//
+//	                  disarm: += 2
+//	0 armed   ----------------------------->  2 disarmed
+//	          <-----------------------------
+//	                  R1, Arm: -= 2                ^
+//	 | ^                                           |
+//	 | | S1: clear bit 0                           | S1: clear bit 0
+//	 v |                                           |
+//	 W2: 0 to 1
+//	                  disarm: += 2
+//	1 rung    ----------------------------->  3 rung and disarmed
+//	          <-----------------------------
+//	                  R1, Arm: -= 2
+//
+//	0  no goroutine polls, and the doorbell goroutine sleeps: the next producer must ring
+//	1  a producer has rung, and the doorbell goroutine is on its way: no other producer rings
+//	2  a goroutine polls: no producer rings
+//	3  a goroutine polls, and the doorbell goroutine is on its way: no producer rings
+//
+// No frame stays in a ring while its owner sleeps. The producer writes the frame first and reads
+// the word second. The goroutine that stops polling changes the word first and checks the rings
+// second. So there are two cases. If the producer reads the word before that change, its frame was
+// in the ring before the check, and the check finds the frame. If the producer reads the word after
+// the change, it finds 0 and rings, or it finds 1, and the doorbell goroutine is on its way
+// already. In state 1 there is no check: the doorbell goroutine reads the frame. That goroutine
+// clears bit 0 before it has the rings polled, so that poll sees a later frame, or the later
+// frame's producer rings again.
+//
 // # The inbox
 //
-// Each rank owns an inbox: anonymous memory (mode 0600, without a name, sealed in size), so that
-// nothing is left behind however the processes end. Whoever sends to the rank opens it by the
-// rank's process and descriptor, and proves by nothing: the kernel lets in processes of the same
-// user only. The inbox has a ring for each rank that may send, or may join the job and send
-// (Config.Room), of which untouched pages cost nothing, a word that says whether somebody looks at
-// the rings, and counters of shared transfers. A pipe wakes the owner.
+// An inbox is anonymous memory (mode 0600, without a name, sealed in size), so nothing is left when
+// the processes end, however they end. A producer opens it by the owner's process number and
+// descriptor. It shows no credentials: the kernel admits processes of the same user only. The inbox
+// has a ring for each rank that sends, or that may join the job and send (Config.Room); untouched
+// pages cost nothing. It also has the doorbell word and the counters of shared transfers.
 //
 // # A ring
 //
-// A ring has one producer and one consumer. A frame begins at a multiple of a cache line, with one
-// word that is not zero and that is written last: length, kind, origin and target, and a bit that
-// is always set. The consumer looks at that word alone, so that a frame of up to eight bytes of
-// data moves one line. When the frame is over, the consumer makes the first word of each of its
-// lines zero again: what was payload in one lap must not look like a frame in the next. It
-// publishes how far it has come only after a quarter of the ring, or when the producer waits, and
-// the producer looks there only when the ring seems to be full: the two share no line that is
+// A ring has one producer and one consumer. A frame begins at a multiple of a cache line. Its first
+// word is never zero and is written last: length, kind, origin, target, and a bit that is always
+// set. The consumer checks that word only, so a frame of up to eight bytes of data moves one cache
+// line. After the frame, the consumer sets the first word of each of the frame's lines to zero:
+// payload of one lap must not look like a frame in the next.
+//
+// The consumer publishes its position only after a quarter of the ring, or when the producer waits.
+// The producer reads that position only when the ring seems full. So the two share no line that is
 // written for each frame.
 //
-// # Who polls
+// # Polling, and the doorbell
 //
-// The endpoint is one source of its rank's engine (package progress): one goroutine of the process
-// polls the rings at a time, or else the endpoint's own goroutine (the sleeper) sleeps in the
-// poller of Go's runtime, on the pipe. The look word tells producers which: it is 2 while the
-// source is not armed, plus 1 from when somebody has written to the pipe until the sleeper is up.
-// To arm is R1 and R2:
+// The endpoint is one source of its rank's engine (package progress). One goroutine of the process
+// at a time has the turn, which is the right to poll. If none polls, the endpoint's own goroutine,
+// the doorbell goroutine, sleeps in the poller of Go's runtime, on the pipe.
 //
 //	W1 the producer publishes a frame (atomic)          R1 Arm: word -= 2
-//	W2 it loads the word; if zero: 0 → 1, and it        R2 if that makes it zero, Arm looks at the rings once more,
-//	   writes a byte to the pipe                           and says SomethingHere if there is a frame
+//	W2 it loads the word; if zero: 0 to 1, and it       R2 if that makes it zero, Arm checks the rings
+//	   writes a byte to the pipe                           once more, and returns SomethingHere if
+//	                                                       there is a frame
 //
-//	S1 the sleeper, up, makes the word even             S2 it calls Progress.Ring, which polls, or leaves it to
-//	                                                       the goroutine that has the turn
+//	S1 the doorbell goroutine, up, clears bit 0         S2 it calls Progress.Ring, which polls, or
+//	                                                       leaves the poll to the goroutine that has
+//	                                                       the turn
 //
-// No frame is forgotten: either W2 sees a word that is not zero, and then R1 comes after it, so
-// that R2 sees the frame; or it sees zero and wakes. While somebody polls, a frame costs its
-// producer one load. What each step prevents:
+// While a goroutine polls, a frame costs its producer one load of the word. Each rule prevents a
+// bad schedule:
 //
-//   - W2 before W1: the poller goes between, finds nothing, and the frame lies there while all
-//     sleep.
-//   - R2 before R1, or no R2: a frame that comes between has seen that somebody polls.
-//   - W2 without its change of the word: everyone who sends to a sleeper makes a system call until
-//     it is up.
-//   - No S1: the word stays odd, and nobody wakes the sleeper again. S1 behind S2: the goroutine
-//     that polled meanwhile leaves while the word is odd, which leaves the frames to the sleeper,
-//     and that has gone to sleep because somebody polled.
+//   - W2 before W1: the owner polls between the two and finds nothing. The frame stays in the ring,
+//     and every goroutine sleeps.
+//   - R2 before R1, or no R2: the producer of a frame that arrives between the two has read that a
+//     goroutine polls, and does not ring.
+//   - W2 without the change of the word: every producer that sends to a sleeping rank makes a
+//     system call until the doorbell goroutine is up.
+//   - No S1: the word stays odd, and no producer rings again.
+//   - S1 after S2: a goroutine that polled meanwhile leaves while the word is odd. It leaves the
+//     frames to the doorbell goroutine, which has gone to sleep because a goroutine polled.
 //
-// A poll disarms only if there is something. A loop of polls that did so each time would take the
-// word's line away from a producer, which waits for it meanwhile. Between two polls the word is
-// zero for some tens of nanoseconds, which a producer outwaits (knockSpin). A frame that comes
-// behind a poll finds the word at zero, and W2 wakes the sleeper, which leaves it to the next poll.
+// A poll disarms only if there is something to deliver. A loop of polls that disarmed each time
+// would take the word's cache line away from a producer, which would wait for it. Between two polls
+// the word is zero for some tens of nanoseconds; a producer waits longer than that before it rings
+// (doorbellSpin). If a frame arrives after a poll while the word is zero, W2 wakes the doorbell
+// goroutine, which leaves the frame to the next poll.
 //
-// When Arm says SomethingHere too often, the engine has the endpoint do what W2 does (Knock),
-// before it gives the turn up: behind that, Close may have unmapped the word. So a sender knocks
-// before it lets go of the lock of its peer, behind which Close unmaps that peer's.
+// If Arm returns SomethingHere too often, the engine has the endpoint do W2 itself (RingDoorbell)
+// before it gives up the turn: after that, Close may have unmapped the word. For the same reason a
+// sender rings before it releases the lock of its peer: after that, Close may unmap the peer's
+// inbox.
 //
 // # A full ring
 //
-// Send and Push never wait. What does not fit is queued at the sender; the goroutine that polls
-// there moves it:
+// Send and Push never wait. A frame that does not fit is queued at the sender. The goroutine that
+// polls there moves the queue to the ring:
 //
-//	F1 the producer tries, and finds no room            C1 the consumer has a frame behind it, and publishes its place, if that is due
+//	F1 the producer tries, and finds no room            C1 the consumer has taken a frame, and publishes its position, if that is due
 //	F2 it sets the ring's waiting word                  C2 it loads the waiting word; if that is set:
-//	F3 it tries once more                               C3 it clears the word and publishes its place
+//	F3 it tries once more                               C3 it clears the word and publishes its position
 //	                                                    C4 it wakes the producer's side as W2 does
 //
-// Without F3, or with F3 before F2, the consumer empties the ring and is gone before the word is
-// set. That F3 finds room in a ring that is empty does not depend on C1: the place is published at
-// the latest a quarter of a ring behind, and a frame with the rest of the lap before it is less
-// than half a ring. C3 publishes so that the producer is not woken for as little room as before.
+// Without F3, or with F3 before F2, the consumer may empty the ring and stop before the word is
+// set. F3 finds room in an empty ring even without C1: the published position lags by at most a
+// quarter of the ring, and a frame with the rest of the lap before it is shorter than half a ring.
+// C3 publishes, so that the producer does not wake for as little room as before.
 //
 // # Large transfers
 //
 // A transfer goes through the ring in pieces, so that both sides copy at once. A very large one
 // (Config.SingleCopy) is copied once, where the kernel lets a process read the other's memory
-// (process_vm_readv; tried when the two connect): Push sends an offer with the address. The
-// receiver copies from there; if it is more than one chunk, it first invites the sender to help: a
-// counter in the inbox deals out the chunks to both sides. Whoever ends the last chunk says so to
-// the other. So a transfer does not wait for a side that gets no processor. A counter is used again
-// for later transfers, and so carries a generation: a helper that comes late finds another one, and
-// takes nothing.
+// (process_vm_readv; tried when the two connect). Push sends an offer with the address, and the
+// receiver copies from there. If the transfer is longer than one chunk, the receiver first invites
+// the sender to help: a counter in the inbox hands out the chunks to both sides. The side that ends
+// the last chunk tells the other. So a transfer does not wait for a side that gets no processor. A
+// counter is reused by later transfers, and therefore has a generation: a helper that starts late
+// finds another generation, and takes no chunk.
 //
-// These copies are made by the goroutine that has polled, without the turn (Source.Work), so that
-// others can poll meanwhile.
+// The goroutine that has polled makes these copies after it has released the turn (Source.Work), so
+// that others can poll meanwhile.
 //
 // # Loss
 //
-// A descriptor of each process that this one is connected with tells when it ends. What it has put
-// into its ring before is still delivered. If it has not said goodbye there, it is lost. Who learns
-// of an end wakes the sleeper whatever the look word says: the word stays odd when a process dies
-// between its change of the word and the byte, and until the sleeper is up nobody else would write
-// one. A process that dies so with the first frame that it ever sends is watched by nobody; its end
-// is news from elsewhere, upon which Drop wakes the sleeper. (A process that is stopped there, and
-// not dead, keeps the sleeper asleep until it goes on.)
+// A process descriptor (pidfd) of each connected peer reports the end of its process. The frames
+// that the peer put into its ring before are still delivered. If no goodbye is among them, the peer
+// is lost. The goroutine that learns of an end rings the doorbell whatever the doorbell word is: a
+// process may die between its change of the word and its byte, and then the word stays odd, and no
+// producer would write a byte. If a process dies there with the first frame that it ever sends, no
+// rank watches it; the launcher reports its end, and Drop rings the doorbell. (If a process is
+// stopped there, and not dead, the doorbell goroutine sleeps until the process continues.)
 //
 // # Exploration
 //
-// With the build tag explore, the words, locks and bells are those of package xatomic, and
+// With the build tag explore, the words, locks and doorbells are those of package xatomic.
 // TestExplore... runs the code of this package, with small rings and no system calls, in every
-// order of its steps (internal/explore), killed processes among them. TestPlantedBugs leaves out
-// each of the steps above, or turns two round, and requires that to be found. Files with that tag
-// have what differs: machine.go, reach.go and sizes.go stand against machine_explore.go and
-// sizes_explore.go. Large transfers are not explored.
+// order of its steps (internal/explore); killed processes are among the programs. TestPlantedBugs
+// leaves out each of the steps above, or swaps two, and requires that the exploration finds it.
+// Files with that tag have the differences: machine_explore.go and sizes_explore.go replace
+// machine.go, reach.go and sizes.go. Large transfers are not explored.
 //
 // # Trust
 //
-// The other processes are of the same user, but may be broken: each length and kind is read once
-// and checked, and what a peer may write is rings and counters alone; addresses in frames are used
-// for copies by the kernel, into memory that is expected to be written. A peer whose ring makes no
+// The other processes are of the same user, but may be broken. Each length and kind is read once
+// and checked. A peer can write only rings and counters. Addresses in frames are used only for
+// copies by the kernel, into memory that is expected to be written. A peer whose ring makes no
 // sense is lost.
 //
 // Lock order: the turn to poll, peer.mu, bulk.mu. No lock but the turn is held while the handler or

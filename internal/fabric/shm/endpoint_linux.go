@@ -27,11 +27,11 @@ func New(cfg Config) (*Endpoint, error) {
 	if e.box, e.file, err = makeInbox(cfg.Room); err != nil {
 		return nil, err
 	}
-	if e.bell, err = newBell(); err != nil {
+	if e.doorbell, err = newDoorbell(); err != nil {
 		return nil, errors.Join(err, e.release())
 	}
-	// Where a process may be read by its descendants only, this one lets all of its user read it.
-	// Elsewhere the call is not known.
+	// Some kernels let only a process's ancestors read its memory (Yama). Allow all processes of
+	// the user. Kernels without Yama return an error.
 	_ = unix.Prctl(unix.PR_SET_PTRACER, ^uintptr(0), 0, 0, 0)
 	switch {
 	case cfg.SingleCopy == 0:
@@ -44,22 +44,22 @@ func New(cfg Config) (*Endpoint, error) {
 	}
 	e.bulk.out, e.bulk.in = make(map[transferKey]*outgoing), make(map[transferKey]*incoming)
 	token := e.box.head.token[:]
-	// The process, its descriptors of inbox and pipe, what it says of itself in the inbox, and
-	// where that is in its memory.
-	e.addr = fmt.Sprintf("%d %d %d %x %x", os.Getpid(), e.file.Fd(), e.bell.descriptor(), token, address(token))
+	// The process, its descriptors of inbox and pipe, the inbox's token, and the token's address in
+	// the memory of the process.
+	e.addr = fmt.Sprintf("%d %d %d %x %x", os.Getpid(), e.file.Fd(), e.doorbell.descriptor(), token, address(token))
 	return e, nil
 }
 
 func (e *Endpoint) release() error {
 	e.box.unmap()
 	err := e.file.Close()
-	if e.bell != nil {
-		err = errors.Join(err, e.bell.close())
+	if e.doorbell != nil {
+		err = errors.Join(err, e.doorbell.close())
 	}
 	return err
 }
 
-// Addr returns what the others' Lookup is to return.
+// Addr returns the string that the Lookup of other ranks must return for this rank.
 func (e *Endpoint) Addr() string { return e.addr }
 
 // Rank returns the endpoint's rank.
@@ -68,7 +68,7 @@ func (e *Endpoint) Rank() int { return e.cfg.Rank }
 // Size returns the number of ranks.
 func (e *Endpoint) Size() int { return len(e.peers.All()) }
 
-// Grow makes the ranks up to size peers, which Config.Lookup knows from now on.
+// Grow makes the ranks below size peers. From now on Config.Lookup must know them.
 func (e *Endpoint) Grow(size int) error {
 	if size > e.cfg.Room {
 		return fmt.Errorf("%w: shm: %d ranks; there is room for %d", fabric.ErrRank, size, e.cfg.Room)
@@ -81,19 +81,19 @@ func (e *Endpoint) Caps(int) fabric.Caps {
 	return fabric.Caps{Kind: "shm", EagerLimit: EagerLimit, MaxFrame: MaxFrame, SharedMemory: true}
 }
 
-// Sources is the endpoint.
+// Sources returns the endpoint itself.
 func (e *Endpoint) Sources() []fabric.Source { return []fabric.Source{e} }
 
-// Bind sets the handler. From now on frames are delivered.
+// Bind sets the handler and the engine. From now on frames are delivered. Later calls do nothing.
 func (e *Endpoint) Bind(h fabric.Handler, p fabric.Progress) {
 	if e.bound.Swap(true) {
 		return
 	}
 	e.handler, e.progress = h, p
-	e.wg.Go(waits.Service(e.sleeper))
+	e.wg.Go(waits.Service(e.doorbellLoop))
 }
 
-// Local returns the handler for the rank itself.
+// Local returns the handler if peer is this rank, otherwise nil.
 func (e *Endpoint) Local(peer int) fabric.Handler {
 	if peer == e.cfg.Rank {
 		return e.handler
@@ -110,7 +110,7 @@ func (e *Endpoint) Send(dst int, f fabric.Frame) error {
 	return e.pass(dst, &f)
 }
 
-// Relay passes on a frame that is on its way.
+// Relay sends a frame of another rank on to the rank hop.
 func (e *Endpoint) Relay(hop int, f fabric.Frame) error {
 	if err := f.Between(e.Size()); err != nil {
 		return err
@@ -135,7 +135,7 @@ func (e *Endpoint) pass(hop int, f *fabric.Frame) error {
 	return p.send(kindFrame, f, nil)
 }
 
-// Expect says where the bytes of a transfer are to be put.
+// Expect registers the destination of a transfer.
 func (e *Endpoint) Expect(src int, key uint64, dst []byte, done func(error)) {
 	e.expected.Add(src, key, dst, done)
 }
@@ -175,14 +175,14 @@ func (e *Endpoint) Shared(rank int) ([]byte, error) {
 	return p.box.shared(), nil
 }
 
-// linger is how long Close waits for peers to take what is queued. Tests wait less long.
-var linger = 5 * time.Second
+// closeTimeout bounds each wait of Close. Tests shorten it.
+var closeTimeout = 5 * time.Second
 
-// Close ends the rank's part: what is queued is written, transfers that are begun end, both in
-// bounded time, and the peers are told. What is in their rings stays there.
+// Close closes the endpoint. In bounded time, it writes the queued frames, waits for the end of
+// transfers that have begun, and tells the peers. Frames in the peers' rings stay there.
 func (e *Endpoint) Close() error {
 	e.closeOnce.Do(func() {
-		d := newDeadline(linger)
+		d := newDeadline(closeTimeout)
 		if e.bound.Load() {
 			e.bulk.flush(d)
 		}
@@ -196,20 +196,20 @@ func (e *Endpoint) Close() error {
 			}
 		}
 		e.closed.Store(true) //bug:close
-		e.bell.ring()        // the sleeper ends //bug:close
+		e.doorbell.ring()    // the doorbell goroutine ends //bug:close
 		for _, p := range peers {
 			p.unwatch()
 		}
 		e.wg.Wait()
-		if e.bound.Load() && !e.progress.Retire(e, linger) {
-			// A handler that does not return, or has ended its goroutine. What it may use stays
-			// mapped.
-			e.closeErr = errors.New("shm: somebody still looks at what has come")
+		if e.bound.Load() && !e.progress.Retire(e, closeTimeout) {
+			// A handler does not return, or has ended its goroutine. The memory that it may use
+			// stays mapped.
+			e.closeErr = errors.New("shm: a goroutine still polls, or handles a frame; its memory stays mapped")
 			return
 		}
 		e.Work()
-		if !e.bulk.settle(newDeadline(linger)) {
-			e.closeErr = errors.New("shm: somebody still copies a transfer") // likewise
+		if !e.bulk.awaitIdle(newDeadline(closeTimeout)) {
+			e.closeErr = errors.New("shm: a goroutine still copies a transfer; its memory stays mapped")
 			return
 		}
 		for _, p := range peers {

@@ -12,7 +12,7 @@ import (
 	"weft/internal/fabric"
 )
 
-// Endpoint is not there on this system.
+// Endpoint cannot be made on this system.
 type Endpoint struct{ fabric.Endpoint }
 
 // New returns ErrUnsupported on this system.
@@ -23,5 +23,5 @@ func New(cfg Config) (*Endpoint, error) {
 	return nil, fmt.Errorf("%w: shm works on Linux, and this is %s", fabric.ErrUnsupported, runtime.GOOS)
 }
 
-// Addr returns nothing.
+// Addr returns the empty string.
 func (*Endpoint) Addr() string { return "" }

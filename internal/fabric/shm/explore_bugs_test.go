@@ -11,16 +11,16 @@ import (
 	"weft/internal/explore"
 )
 
-// TestPlantedBugs: each step of the package comment, left out or out of order, is found by the
-// exploration.
+// TestPlantedBugs: the exploration finds each step of the package comment that is left out or out
+// of order.
 func TestPlantedBugs(t *testing.T) { explore.FindBugs(t, "shm", plantedBugs) }
 
 var plantedBugs = []explore.Bug{
 	{
-		Name: "W2 before W1", File: "peer.go", Test: "TestExploreLook",
+		Name: "W2 before W1", File: "peer.go", Test: "TestExplorePoll",
 		At: "W1",
 		New: `	if len(p.queue) == 0 {
-		p.knock()
+		p.ringDoorbell()
 	}
 	if !last && len(p.queue) == 0 && p.out.put(kind, f) {
 		p.mu.Unlock()
@@ -32,11 +32,11 @@ var plantedBugs = []explore.Bug{
 `,
 	},
 	{
-		Name: "a knock behind the lock", File: "peer.go", Test: "TestExploreEnd",
+		Name: "ringing after the lock is released", File: "peer.go", Test: "TestExploreEnd",
 		At: "W1",
 		New: `	if !last && len(p.queue) == 0 && p.out.put(kind, f) {
 		p.mu.Unlock()
-		p.knock()
+		p.ringDoorbell()
 		if done != nil {
 			done(nil)
 		}
@@ -45,42 +45,42 @@ var plantedBugs = []explore.Bug{
 `,
 	},
 	{
-		Name: "W2 does not look", File: "peer.go", Test: "TestExploreAwake",
-		At: "W2-look",
-		New: `	p.rope.ring()
+		Name: "W2 without the load", File: "peer.go", Test: "TestExploreDisarmed",
+		At: "W2-load",
+		New: `	p.doorbell.ring()
 `,
 	},
 	{
-		Name: "W2 without the claim", File: "peer.go", Test: "TestExploreAwake",
-		At: "W2-claim",
-		New: `	p.rope.ring()
+		Name: "W2 without the change", File: "peer.go", Test: "TestExploreDisarmed",
+		At: "W2-change",
+		New: `	p.doorbell.ring()
 `,
 	},
 	{
-		Name: "no R2", File: "poll.go", Test: "TestExploreLook",
+		Name: "no R2", File: "poll.go", Test: "TestExplorePoll",
 		At: "R2",
-		New: `	e.asleep()
+		New: `	e.arm()
 	return false
 `,
 	},
 	{
-		Name: "R2 before R1", File: "poll.go", Test: "TestExploreLook",
+		Name: "R2 before R1", File: "poll.go", Test: "TestExplorePoll",
 		At: "R2",
-		New: `	here := e.ready()
-	return e.asleep() == 0 && here
+		New: `	here := e.flushAndCheck()
+	return e.arm() == 0 && here
 `,
 	},
 	{
-		Name: "no S1", File: "poll.go", Test: "TestExploreLook",
+		Name: "no S1", File: "poll.go", Test: "TestExplorePoll",
 		At: "S1",
 		New: `		e.progress.Ring(e)
 `,
 	},
 	{
-		Name: "S1 behind S2", File: "poll.go", Test: "TestExploreLook",
+		Name: "S1 after S2", File: "poll.go", Test: "TestExplorePoll",
 		At: "S1",
 		New: `		e.progress.Ring(e)
-		e.box.head.look.And(^uint32(lookRung))
+		e.box.head.doorbellWord.And(^uint32(wordRung))
 `,
 	},
 	{
@@ -110,25 +110,25 @@ var plantedBugs = []explore.Bug{
 `,
 	},
 	{
-		Name: "a picked frame stays", File: "poll.go", Test: "TestExploreLook",
+		Name: "a directly received frame stays", File: "poll.go", Test: "TestExplorePoll",
 		At: "C4",
 		New: `			if met {
 				return true
 			}
 			if p.in.done(n) {
-				p.rouse()
+				p.ringForRoom()
 			}
 `,
 	},
 	{
-		Name: "a death is told by W2", File: "peer.go", Test: "TestExploreEnd",
+		Name: "a death rings by W2", File: "peer.go", Test: "TestExploreEnd",
 		At: "death",
-		New: `		p.e.Knock()
+		New: `		p.e.RingDoorbell()
 `,
 	},
 	{
-		Name: "a death before a stranger's frames", File: "poll.go", Test: "TestExploreEnd",
-		At:  "death-of-stranger",
+		Name: "a death before the frames of a new peer", File: "poll.go", Test: "TestExploreEnd",
+		At:  "death-before-join",
 		New: "",
 	},
 	{
@@ -137,9 +137,9 @@ var plantedBugs = []explore.Bug{
 		New: "",
 	},
 	{
-		Name: "closed behind the byte", File: "endpoint_linux.go", Test: "TestExploreEnd",
+		Name: "closed after the byte", File: "endpoint_linux.go", Test: "TestExploreEnd",
 		At: "close",
-		New: `		e.bell.ring()
+		New: `		e.doorbell.ring()
 		e.closed.Store(true)
 `,
 	},

@@ -16,19 +16,19 @@ import (
 	"weft/internal/xatomic"
 )
 
-// program is a small job whose every order is run.
+// program is a small job, of which every order of steps is run.
 type program struct {
 	name string
-	// if not zero: so many orders by chance only, unless all are asked for by -explore.big; with
-	// -short, none
+	// if not zero, only so many random orders are run; with -explore.big, all orders; with -short,
+	// none
 	some  int
-	setup func(l *lab)
+	setup func(l *exploredJob)
 }
 
 func exploreAll(t *testing.T, programs []program) {
 	for _, p := range programs {
 		ok := t.Run(p.name, func(t *testing.T) {
-			explore.TestSome(t, p.some, func(r *explore.Run) { p.setup(&lab{Run: r}) })
+			explore.TestSome(t, p.some, func(r *explore.Run) { p.setup(&exploredJob{Run: r}) })
 		})
 		if !ok {
 			return
@@ -36,41 +36,41 @@ func exploreAll(t *testing.T, programs []program) {
 	}
 }
 
-// lab is a job whose processes are goroutines of the explorer. The endpoints are the real ones;
-// their memory is in the process, their bells are channels, and a process that has come to know
-// another one's end is told by the program.
-type lab struct {
+// exploredJob is a job whose processes are goroutines of the explorer. The endpoints are the real
+// ones. Their memory is in this process, their doorbells are channels, and the program tells a rank
+// of the end of another process.
+type exploredJob struct {
 	*explore.Run
 	ranks []*rank
 }
 
 // rank is one process.
 type rank struct {
-	*lab
-	e     *Endpoint
-	g     *progress.Engine
-	last  explore.Mark // of the consumer, when it had taken a frame
-	some  bool
-	got   [][]uint64 // by sender: what has come, in order
-	each  func(src int, n uint64)
-	lost  []int
-	dead  bool              // its process has been killed
-	pulls int               // how often it has rung others' bells
-	sent  []uint64          // by receiver: frames whose Send has returned no error
-	seeks *seeking          // of the goroutine that polls: nil if nobody seeks
-	used  []*xatomic.Uint32 // by peer: stands for the descriptor of its bell
+	*exploredJob
+	e      *Endpoint
+	g      *progress.Engine
+	last   explore.Mark // when the last Deliver or Lost returned
+	some   bool         // last is set
+	got    [][]uint64   // by sender: the frames that have arrived, in order
+	each   func(src int, n uint64)
+	lost   []int
+	dead   bool              // its process has been killed
+	rings  int               // how often it has rung doorbells of others
+	sent   []uint64          // by receiver: frames whose Send has returned no error
+	direct *directReceive    // owned by the goroutine that polls; nil if there is none
+	used   []*xatomic.Uint32 // by peer: stands for the descriptor of its doorbell
 }
 
-// job makes the processes, all of which know each other, but have sent nothing.
-func (l *lab) job(n int) []*rank {
-	reachable = func(p *peer) (*inbox, rope) {
+// start starts n ranks, which can reach each other and are not connected.
+func (l *exploredJob) start(n int) []*rank {
+	reachable = func(p *peer) (*inbox, peerDoorbell) {
 		to := l.ranks[p.rank]
 		if to.dead {
-			return nil, rope{}
+			return nil, peerDoorbell{}
 		}
 		from := l.ranks[p.e.cfg.Rank]
 		fd := from.used[p.rank]
-		return to.e.box.of(p.e.cfg.Rank), rope{to.e.bell, func(ring func()) { l.Plain(fd); from.pulls++; l.Whole(ring) }, func() { l.Free(fd) }}
+		return to.e.box.of(p.e.cfg.Rank), peerDoorbell{to.e.doorbell, func(ring func()) { l.Plain(fd); from.rings++; l.Whole(ring) }, func() { l.Free(fd) }}
 	}
 	l.ranks = nil
 	for k := range n {
@@ -78,7 +78,7 @@ func (l *lab) job(n int) []*rank {
 		if err != nil {
 			panic(err)
 		}
-		r := &rank{lab: l, e: e, g: progress.New(e.Sources(), progress.Config{Ranks: 1}), got: make([][]uint64, n), sent: make([]uint64, n)}
+		r := &rank{exploredJob: l, e: e, g: progress.New(e.Sources(), progress.Config{Ranks: 1}), got: make([][]uint64, n), sent: make([]uint64, n)}
 		for range n {
 			r.used = append(r.used, new(xatomic.Uint32))
 		}
@@ -87,7 +87,7 @@ func (l *lab) job(n int) []*rank {
 		l.Name(fmt.Sprint(k), e)
 		l.Name(fmt.Sprintf("%d.engine", k), r.g)
 		l.Name(fmt.Sprintf("%d.inbox", k), e.box.head)
-		l.Name(fmt.Sprintf("%d.bell", k), e.bell)
+		l.Name(fmt.Sprintf("%d.doorbell", k), e.doorbell)
 		for p := range n {
 			l.Name(fmt.Sprintf("%d.peer%d", k, p), e.peers.At(p))
 			l.Name(fmt.Sprintf("%d.from%d", k, p), e.box.control(p))
@@ -101,8 +101,8 @@ func (l *lab) job(n int) []*rank {
 	return l.ranks
 }
 
-// knows connects r with others before the program begins.
-func (r *rank) knows(others ...*rank) {
+// connectTo connects r with others before the program begins.
+func (r *rank) connectTo(others ...*rank) {
 	for _, to := range others {
 		if err := r.e.peers.At(to.e.cfg.Rank).connect(); err != nil {
 			panic(err)
@@ -110,16 +110,16 @@ func (r *rank) knows(others ...*rank) {
 	}
 }
 
-// acquainted connects two ranks both ways, each of which has sent to the other.
-func acquainted(a, b *rank) {
-	a.knows(b)
-	b.knows(a)
+// connectBoth connects two ranks both ways, as if each had sent to the other.
+func connectBoth(a, b *rank) {
+	a.connectTo(b)
+	b.connectTo(a)
 	a.e.join(a.e.box.head.joins.Load())
 	b.e.join(b.e.box.head.joins.Load())
 }
 
-// laps has the rings from a to b begin so many lines behind their beginning.
-func laps(a, b *rank, lines int) {
+// advanceRing advances both ends of the ring from a to b by so many lines.
+func advanceRing(a, b *rank, lines int) {
 	out, in := &a.e.peers.At(b.e.cfg.Rank).out, &b.e.peers.At(a.e.cfg.Rank).in
 	for range lines {
 		var f fabric.Frame
@@ -129,8 +129,8 @@ func laps(a, b *rank, lines int) {
 	}
 }
 
-// fills fills the ring from r to another rank, which has been knocked.
-func (r *rank) fills(to *rank) {
+// fillRing fills the ring from r to another rank, and rings its doorbell.
+func (r *rank) fillRing(to *rank) {
 	k := to.e.cfg.Rank
 	p := r.e.peers.At(k)
 	for {
@@ -141,18 +141,18 @@ func (r *rank) fills(to *rank) {
 		}
 		r.sent[k]++
 	}
-	to.e.box.head.look.Store(1)
-	to.e.bell.ring()
+	to.e.box.head.doorbellWord.Store(1)
+	to.e.doorbell.ring()
 }
 
-// Deliver takes frames as a consumer that is alone.
+// Deliver checks that frames arrive in order and from one goroutine at a time.
 func (r *rank) Deliver(f *fabric.Frame) (met bool) {
 	src := int(f.Origin)
-	if k := r.seeks; k != nil && src == k.src && f.Head[0] == k.n {
-		k.picked, met = true, true
+	if k := r.direct; k != nil && src == k.src && f.Head[0] == k.n {
+		k.received, met = true, true
 	}
 	r.Check(!r.some || r.Before(r.last), "two take frames at once")
-	r.Check(len(r.lost) == 0 || r.lost[0] != src, "a frame of rank %d behind its loss", src)
+	r.Check(len(r.lost) == 0 || r.lost[0] != src, "a frame of rank %d after its loss", src)
 	r.got[src] = append(r.got[src], f.Head[0])
 	r.Check(f.Head[0] == uint64(len(r.got[src])), "frame %d of rank %d comes as number %d", f.Head[0], src, len(r.got[src]))
 	if r.each != nil {
@@ -162,25 +162,25 @@ func (r *rank) Deliver(f *fabric.Frame) (met bool) {
 	return met
 }
 
-// Lost takes news of a loss.
+// Lost records a loss.
 func (r *rank) Lost(src int, _ error) {
 	r.Check(!r.some || r.Before(r.last), "two take frames at once")
 	r.lost = append(r.lost, src)
 	r.last, r.some = r.Now(), true
 }
 
-// sleeps gives the rank its sleeper.
-func (r *rank) sleeps() {
+// startDoorbellLoop starts the rank's doorbell goroutine.
+func (r *rank) startDoorbellLoop() {
 	r.e.wg.n.Add(1)
-	r.Daemon(fmt.Sprintf("%d sleeper", r.e.cfg.Rank), func() {
-		r.e.sleeper()
+	r.Daemon(fmt.Sprintf("%d doorbell goroutine", r.e.cfg.Rank), func() {
+		r.e.doorbellLoop()
 		r.e.wg.n.Add(-1)
 	})
 }
 
 func numbered(n uint64) fabric.Frame { return fabric.Frame{Head: [fabric.HeadWords]uint64{n}} }
 
-// send sends the next frame, of one line, or of two.
+// send sends the next frame, of one line, or of two if long.
 func (r *rank) send(dst int, long bool) {
 	f := numbered(r.sent[dst] + 1)
 	if long {
@@ -223,69 +223,71 @@ func (r *rank) waiter(src int, n uint64) {
 	})
 }
 
-// seeker waits for frame n of a sender, as package comm does in a blocking receive: it seeks the
-// frame, and if it gives up, waits for whoever delivers it.
-func (r *rank) seeker(src int, n uint64) {
-	k := &seeking{src: src, n: n, woken: make(xatomic.Chan[struct{}], 1)}
+// directReceiver waits for frame n of a sender, as package comm does in a blocking receive: it
+// polls for the frame itself. If its budget is exhausted, it waits for the goroutine that delivers
+// the frame.
+func (r *rank) directReceiver(src int, n uint64) {
+	k := &directReceive{src: src, n: n, woken: make(xatomic.Chan[struct{}], 1)}
 	before := r.each
 	r.each = func(s int, m uint64) {
-		if s == src && m == n && !k.picked {
+		if s == src && m == n && !k.received {
 			k.woken.Send(struct{}{})
 		}
 		if before != nil {
 			before(s, m)
 		}
 	}
-	r.Go(fmt.Sprintf("%d seeker", r.e.cfg.Rank), func() {
+	r.Go(fmt.Sprintf("%d direct receiver", r.e.cfg.Rank), func() {
 		if !r.g.Enter() {
 			r.g.PollChannel(k.woken, false)
 			k.woken.Recv()
 			return
 		}
-		if uint64(len(r.got[src])) >= n { // it was here before
+		if uint64(len(r.got[src])) >= n { // it has arrived before
 			r.g.Leave()
 			k.woken.Recv()
 			return
 		}
-		r.seeks = k
-		_, tired := r.g.PollUntil(func() bool { return uint64(len(r.got[k.src])) >= k.n })
-		r.seeks = nil
-		picked := k.picked
+		r.direct = k
+		_, exhausted := r.g.PollUntil(func() bool { return uint64(len(r.got[k.src])) >= k.n })
+		r.direct = nil
+		received := k.received
 		switch {
-		case picked, tired:
+		case received, exhausted:
 			r.g.Leave()
 		default:
 			r.g.PollChannel(k.woken, true)
 		}
-		if !picked {
+		if !received {
 			k.woken.Recv()
 		}
 	})
 }
 
-// seeking is the search for frame n of src.
-type seeking struct {
-	src    int
-	n      uint64
-	woken  xatomic.Chan[struct{}]
-	picked bool // of the goroutine that polls
+// directReceive is a blocking receive of frame n of src.
+type directReceive struct {
+	src      int
+	n        uint64
+	woken    xatomic.Chan[struct{}]
+	received bool // owned by the goroutine that polls
 }
 
-// atRest says that in the end what was sent to r has come, and that r sleeps so that it can be
+// checkAtEnd checks at the end that all frames to r have arrived, and that r sleeps and can be
 // woken.
-func (r *rank) atRest() {
+func (r *rank) checkAtEnd() {
 	r.End(func() error {
 		for k, s := range r.ranks {
-			if err := r.hasAll(k, s); err != nil {
+			if err := r.checkReceived(k, s); err != nil {
 				return err
 			}
 		}
-		return r.asleep()
+		return r.checkAsleep()
 	})
 }
 
-// hasAll says that r has taken what s has sent; of one that is dead, what it has written.
-func (r *rank) hasAll(k int, s *rank) error {
+// checkReceived checks that r has taken all frames that s has sent; if s is dead, all that it has
+// written.
+func (r *rank) checkReceived(k int, s *rank) error {
 	e := r.e
 	me := e.cfg.Rank
 	in := e.box.incoming(k)
@@ -301,15 +303,15 @@ func (r *rank) hasAll(k int, s *rank) error {
 	return nil
 }
 
-func (r *rank) asleep() error {
+func (r *rank) checkAsleep() error {
 	e := r.e
-	switch look := e.box.head.look.Load(); {
-	case look != 0:
-		return fmt.Errorf("rank %d sleeps, and its look word is %d", e.cfg.Rank, look)
+	switch word := e.box.head.doorbellWord.Load(); {
+	case word != 0:
+		return fmt.Errorf("rank %d sleeps, and its doorbell word is %d", e.cfg.Rank, word)
 	case e.pending.Load() != 0:
 		return fmt.Errorf("rank %d sleeps, and %d queues are not empty", e.cfg.Rank, e.pending.Load())
 	case !r.g.Enter():
-		return fmt.Errorf("rank %d sleeps, and nobody can begin to look", e.cfg.Rank)
+		return fmt.Errorf("rank %d sleeps, and no goroutine can take the turn", e.cfg.Rank)
 	}
 	return nil
 }

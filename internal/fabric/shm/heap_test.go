@@ -18,12 +18,12 @@ import (
 	"weft/internal/shmem"
 )
 
-// inHeap returns n connected ranks whose inboxes are in the memory of Go, each at one address for
-// all: there the race detector sees what they do to each other's words.
+// inHeap returns n connected ranks whose inboxes are in Go's heap, each at one address for all
+// ranks: there the race detector sees accesses to shared words.
 func inHeap(t *testing.T, n int, change func(*Config)) []*Endpoint {
 	eps := openAll(t, n, change)
 	boxes := make([]*inbox, n)
-	_, _, end := place(n)
+	_, _, end := layout(n)
 	for i, e := range eps {
 		boxes[i] = newInbox(shmem.Heap(end), n)
 		real := e.box
@@ -37,10 +37,10 @@ func inHeap(t *testing.T, n int, change func(*Config)) []*Endpoint {
 			}
 			in := boxes[k].incoming(i)
 			p.box = &inbox{mem: boxes[k].mem, ring: in.data, head: boxes[k].head}
-			p.look, p.out, p.state = &p.box.head.look, p.box.outgoing(i), open
-			rope, err := openRope(fmt.Sprintf("/proc/self/fd/%d", eps[k].bell.descriptor()))
+			p.doorbellWord, p.out, p.state = &p.box.head.doorbellWord, p.box.outgoing(i), open
+			doorbell, err := openPeerDoorbell(fmt.Sprintf("/proc/self/fd/%d", eps[k].doorbell.descriptor()))
 			require.NoError(t, err)
-			p.rope = rope
+			p.doorbell = doorbell
 			p.out.ctl.joined.Store(1)
 			boxes[k].head.joins.Add(1)
 		}
@@ -48,8 +48,8 @@ func inHeap(t *testing.T, n int, change func(*Config)) []*Endpoint {
 	return eps
 }
 
-// Ranks that send more than their rings hold, from several goroutines, to others that sleep, look,
-// seek and poll: all of it comes, in order.
+// Ranks send more than their rings hold, from several goroutines, to ranks that sleep and that poll
+// in all ways: all frames arrive, in order.
 func TestHeapHammer(t *testing.T) {
 	const ranks, frames = 2, 600
 	for range 2 {

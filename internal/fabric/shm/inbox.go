@@ -15,38 +15,38 @@ const (
 	magic   = 0x7766747368_0000 | version // "wftsh"
 )
 
-// inboxHead is what an inbox begins with. Rings and their controls follow: see place.
+// inboxHead is the beginning of an inbox. Rings and their controls follow: see layout.
 type inboxHead struct {
-	magic uint64
-	size  uint64 // ranks that there is room for
-	token [16]byte
-	_     [lineSize - 32]byte
-	look  xatomic.Uint32 // package comment, "Who polls"
-	_     [lineSize - 4]byte
-	joins xatomic.Uint32 // producers that have come
-	_     [lineSize - 4]byte
+	magic        uint64
+	size         uint64 // number of ranks that have a ring
+	token        [16]byte
+	_            [lineSize - 32]byte
+	doorbellWord xatomic.Uint32 // package comment, "The states of an inbox"
+	_            [lineSize - 4]byte
+	joins        xatomic.Uint32 // number of producers that have connected
+	_            [lineSize - 4]byte
 }
 
 var controlSize = (shmem.SizeOf[ringControl]() + lineSize - 1) &^ (lineSize - 1)
 
 func align(n int) int { return (n + pageSize - 1) &^ (pageSize - 1) }
 
-// place returns where in an inbox of n ranks the controls begin, behind the memory for others, and
-// the rings, and where it ends.
-func place(n int) (controls, rings, end int) {
+// layout returns the offsets in an inbox of n ranks: where the controls begin, after the shared
+// memory; where the rings begin; where the inbox ends.
+func layout(n int) (controls, rings, end int) {
 	controls = pageSize + sharedSize
 	rings = align(controls + n*controlSize)
 	return controls, rings, rings + n*ringSize
 }
 
-// inbox is one that is mapped.
+// inbox is a mapped inbox.
 type inbox struct {
-	mem  []byte // all but the rings; of the owner, all
-	ring []byte // of others: the ring in it
+	mem  []byte // the owner's: all of it; a producer's: all but the rings
+	ring []byte // a producer's: its ring
 	head *inboxHead
 }
 
-// newInbox makes an inbox for n ranks of memory that is zero.
+// newInbox makes an inbox for n ranks in mem, which is zero.
 func newInbox(mem []byte, n int) *inbox {
 	b := &inbox{mem: mem, head: shmem.View[inboxHead](mem, 0)}
 	b.head.size = uint64(n)
@@ -54,22 +54,23 @@ func newInbox(mem []byte, n int) *inbox {
 	return b
 }
 
-// shared is the memory for others.
+// shared returns the memory for the layers above: Endpoint.Shared.
 func (b *inbox) shared() []byte { return b.mem[pageSize : pageSize+sharedSize : pageSize+sharedSize] }
 
 func (b *inbox) control(src int) *ringControl {
-	controls, _, _ := place(0)
+	controls, _, _ := layout(0)
 	return shmem.View[ringControl](b.mem, controls+src*controlSize)
 }
 
-// incoming returns the consumer's side of the ring of src. The owner.
+// incoming returns the consumer's side of the ring of src. For the owner only.
 func (b *inbox) incoming(src int) ring {
-	_, rings, _ := place(int(b.head.size))
+	_, rings, _ := layout(int(b.head.size))
 	off := rings + src*ringSize
 	return ring{data: b.mem[off : off+ringSize : off+ringSize], ctl: b.control(src)}
 }
 
-// prepare has the memory of a ring mapped, as far as that is no waste where there are many ranks.
+// prepare maps the pages of a ring now. Where there are many ranks, it maps only the beginning, to
+// save memory.
 func (r *ring) prepare(ranks int) {
 	n := ringSize
 	if ranks > allOfRing {

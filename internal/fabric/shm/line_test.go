@@ -13,9 +13,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// BenchmarkLine is what the machine takes to hand one cache line to another processor and get it
-// back, halved: the bound of a message. The two threads are bound as the launcher binds two ranks,
-// and do nothing else. As in a ring, each side's line is its own.
+// BenchmarkLine measures half the time to hand a cache line to another processor and get one back:
+// the lower bound for a message. The two threads are bound as the launcher binds two ranks, and do
+// nothing else. As in a ring, each side writes its own line.
 func BenchmarkLine(b *testing.B) {
 	var all unix.CPUSet
 	if err := unix.SchedGetaffinity(0, &all); err != nil || all.Count() < 2 {

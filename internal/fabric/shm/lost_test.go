@@ -26,7 +26,7 @@ import (
 	"weft/internal/progress"
 )
 
-// collector counts what arrives.
+// collector is a handler that counts frames.
 type collector struct {
 	frames atomic.Int64
 	each   func(src int, f fabric.Frame)
@@ -52,7 +52,7 @@ func TestMain(m *testing.M) {
 	os.Exit(leaktest.Main(m))
 }
 
-// child is rank 1. It tells its address, and does what its input says.
+// child is rank 1. It prints its address, and obeys the commands on its input.
 func child(parent string) {
 	ep, err := New(Config{Rank: 1, Size: 2, SingleCopy: 512 << 10, Lookup: func(int) (string, error) { return parent, nil }})
 	if err != nil {
@@ -116,18 +116,18 @@ func startChild(t *testing.T) (*Endpoint, *collector, *exec.Cmd, io.Writer) {
 	return ep, c, cmd, in
 }
 
-func soon(t *testing.T, ok func() bool) {
+func eventually(t *testing.T, ok func() bool) {
 	t.Helper()
 	for end := time.Now().Add(20 * time.Second); !ok(); {
 		if time.Now().After(end) {
-			require.Fail(t, "it does not happen")
+			require.Fail(t, "not within 20 s")
 		}
 		time.Sleep(time.Millisecond)
 	}
 }
 
-// A process that is killed is lost once, behind the last frame that it has sent; what waits for it
-// ends.
+// A process that is killed is lost once, after the last frame that it has sent. Transfers that wait
+// for it end.
 func TestKilled(t *testing.T) {
 	ep, c, cmd, in := startChild(t)
 	ended := make(chan error, 2)
@@ -147,7 +147,7 @@ func TestKilled(t *testing.T) {
 	require.Empty(t, c.lost)
 }
 
-// The end of a process is seen where it came before anybody waited for it, too.
+// awaitEnd also returns if the process has ended before the call.
 func TestAwaitEnd(t *testing.T) {
 	cmd := exec.Command(os.Args[0], "-test.run", "^$")
 	require.NoError(t, cmd.Start())
@@ -163,7 +163,7 @@ func TestAwaitEnd(t *testing.T) {
 	raw, err := f.SyscallConn()
 	require.NoError(t, err)
 	require.NoError(t, cmd.Wait())
-	time.Sleep(10 * time.Millisecond) // the poller hears of it
+	time.Sleep(10 * time.Millisecond) // Go's poller gets the event
 	require.NoError(t, awaitEnd(raw))
 }
 
@@ -173,11 +173,11 @@ func TestGoodbye(t *testing.T) {
 	require.NoError(t, ep.Send(1, fabric.Frame{}))
 	_, _ = in.Write([]byte("c"))
 	_ = cmd.Wait()
-	soon(t, func() bool { return errors.Is(ep.Send(1, fabric.Frame{}), fabric.ErrClosed) })
+	eventually(t, func() bool { return errors.Is(ep.Send(1, fabric.Frame{}), fabric.ErrClosed) })
 	require.Empty(t, c.lost)
 }
 
-// A transfer between two processes, and another that the end of one cuts off.
+// Transfers between two processes: one that ends, and some that the death of one process cuts off.
 func TestTransfer(t *testing.T) {
 	ep, c, cmd, in := startChild(t)
 	dst := make([]byte, 1<<20)
@@ -199,8 +199,8 @@ func TestTransfer(t *testing.T) {
 	require.ErrorContains(t, <-c.lost, "has ended")
 }
 
-// Nobody is there: the process has ended before it was spoken to.
-func TestNobodyThere(t *testing.T) {
+// The process has ended before the first frame to it.
+func TestProcessHasEnded(t *testing.T) {
 	ep, c, cmd, in := startChild(t)
 	_, _ = in.Write([]byte("k"))
 	_ = cmd.Wait()
@@ -208,7 +208,7 @@ func TestNobodyThere(t *testing.T) {
 	require.ErrorContains(t, <-c.lost, "rank 1")
 }
 
-// Addresses that are none, or another's, are refused.
+// Malformed addresses, and the address of another job's rank, are refused.
 func TestBadAddress(t *testing.T) {
 	other, err := New(Config{Size: 3})
 	require.NoError(t, err)
@@ -225,7 +225,7 @@ func TestBadAddress(t *testing.T) {
 }
 
 // Frames and transfers of all sizes from several goroutines at each end, with a handler that
-// answers and lookers that come and go: nothing is lost, doubled or out of order.
+// answers and goroutines that poll now and then: nothing is lost, doubled or out of order.
 func TestHammer(t *testing.T) {
 	for _, single := range []int{1, -1, 100 << 10} {
 		const ranks, senders, per = 3, 2, 200
@@ -315,13 +315,13 @@ func TestHammer(t *testing.T) {
 // Several goroutines of one rank deliver offers and make the copies of others, while the peer makes
 // more.
 func TestOffersBesideCopiesHammer(t *testing.T) {
-	const transfers, lookers, size = 8000, 3, 2 << 10
+	const transfers, pollers, size = 8000, 3, 2 << 10
 	eps := openAll(t, 2, func(c *Config) { c.SingleCopy = 1 })
 	bind(eps[0], &collector{lost: make(chan error, 10)})
 	engine := bind(eps[1], &collector{lost: make(chan error, 10)})
 	var wg, over sync.WaitGroup
 	var ended atomic.Bool
-	for range lookers {
+	for range pollers {
 		over.Go(func() {
 			for !ended.Load() {
 				engine.Poll()
@@ -351,10 +351,10 @@ func TestOffersBesideCopiesHammer(t *testing.T) {
 	require.Zero(t, bad.Load())
 }
 
-// A rank that has sent, and cannot be reached, is lost behind its frames. What was to be sent to it
-// fails then.
-func TestUnreachableBehindItsFrames(t *testing.T) {
-	s := onStage(t, 2, func(c *Config) { c.SingleCopy = -1 })
+// A rank that has sent, and cannot be reached, is lost after its frames are delivered. Frames and
+// transfers to it fail then.
+func TestUnreachableAfterItsFrames(t *testing.T) {
+	s := newTestRanks(t, 2, func(c *Config) { c.SingleCopy = -1 })
 	a, b := s[0], s[1]
 	require.NoError(t, b.Send(0, word(1)))
 	a.cfg.Lookup = func(int) (string, error) { return "", errors.New("no such address") }
@@ -365,9 +365,9 @@ func TestUnreachableBehindItsFrames(t *testing.T) {
 	require.NoError(t, a.Send(1, word(2)))
 	require.False(t, a.peers.At(1).flush(), "there is no ring")
 	a.each(1, fabric.Frame{})
-	require.True(t, a.looks(t))
+	require.True(t, a.drain(t))
 	want := "shm: rank 1: no such address"
-	require.Equal(t, append(sends(1, 1, 1), "1 is lost: "+want), a.hears())
+	require.Equal(t, append(sends(1, 1, 1), "1 is lost: "+want), a.takeLog())
 	sent.is(t, map[uint64]string{7: want})
 	require.EqualError(t, a.Send(1, word(3)), want)
 	require.Zero(t, a.pending.Load())

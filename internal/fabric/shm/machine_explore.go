@@ -14,10 +14,10 @@ import (
 	"weft/internal/xatomic"
 )
 
-// knockSpin is small, so that what happens behind it is reached.
-const knockSpin = 1
+// doorbellSpin is small, so that explorations reach the steps after it.
+const doorbellSpin = 1
 
-const looks, patientLooks = 1, 1
+const pollChecks, patientChecks = 1, 1
 
 // group counts goroutines.
 type group struct{ n xatomic.Int32 }
@@ -36,7 +36,7 @@ func (g *group) Wait() {
 	}
 }
 
-// deadline does not end: what takes for ever is to be found.
+// deadline never passes: an exploration must find a wait that does not end.
 type deadline struct{}
 
 func newDeadline(time.Duration) deadline { return deadline{} }
@@ -48,7 +48,7 @@ func newSignal() signal { return signal{} }
 
 func (s *signal) set() {
 	if s.v.Swap(true) {
-		panic("it happens twice")
+		panic("a signal is set twice")
 	}
 }
 
@@ -58,65 +58,66 @@ func (s *signal) wait(deadline) {
 	}
 }
 
-// bell is a pipe: it counts, since a channel of the explorer has room for one.
-type bell struct {
+// doorbell stands for a pipe. It counts bytes, since a channel of the explorer holds one element.
+type doorbell struct {
 	bytes xatomic.Int32
-	some  xatomic.Chan[struct{}] // full if there are bytes that nobody is about to take
-	rings int                    // for tests: all
-	most  int32                  // and the most bytes at once
+	some  xatomic.Chan[struct{}] // full if there are bytes that no goroutine is about to take
+	rings int                    // for tests: all calls of ring
+	most  int32                  // for tests: the most bytes at one time
 }
 
-func newBell() (*bell, error) { return &bell{some: make(xatomic.Chan[struct{}], 1)}, nil }
+func newDoorbell() (*doorbell, error) { return &doorbell{some: make(xatomic.Chan[struct{}], 1)}, nil }
 
-func (b *bell) wait() error {
-	b.some.Recv()
-	if b.bytes.Add(-1) > 0 {
-		b.some.Send(struct{}{})
+func (d *doorbell) wait() error {
+	d.some.Recv()
+	if d.bytes.Add(-1) > 0 {
+		d.some.Send(struct{}{})
 	}
 	return nil
 }
 
-func (b *bell) ring() {
-	b.rings++
-	n := b.bytes.Add(1)
-	b.most = max(b.most, n)
+func (d *doorbell) ring() {
+	d.rings++
+	n := d.bytes.Add(1)
+	d.most = max(d.most, n)
 	if n == 1 {
-		b.some.Send(struct{}{})
+		d.some.Send(struct{}{})
 	}
 }
 
-func (b *bell) descriptor() uintptr { return 0 }
-func (b *bell) close() error        { return nil }
+func (d *doorbell) descriptor() uintptr { return 0 }
+func (d *doorbell) close() error        { return nil }
 
-// rope says to a test what becomes of it.
-type rope struct {
-	b     *bell
-	pulls func(ring func()) // calls ring
-	ends  func()            // it is closed
+// peerDoorbell reports its use to a test.
+type peerDoorbell struct {
+	d       *doorbell
+	onRing  func(ring func()) // must call ring
+	onClose func()
 }
 
-func (r rope) ring()  { r.pulls(r.b.ring) }
-func (r rope) close() { r.ends() }
+func (d peerDoorbell) ring()  { d.onRing(d.d.ring) }
+func (d peerDoorbell) close() { d.onClose() }
 
-// reachable is how a test connects endpoints.
-var reachable func(p *peer) (*inbox, rope)
+// reachable is set by tests. It returns the inbox and doorbell of a peer, or no inbox if the peer
+// cannot be reached.
+var reachable func(p *peer) (*inbox, peerDoorbell)
 
-var errUnreachable = errors.New("there is nobody")
+var errUnreachable = errors.New("the peer is unreachable")
 
 func (p *peer) reach() error {
-	p.box, p.rope = reachable(p)
+	p.box, p.doorbell = reachable(p)
 	if p.box == nil {
 		return errUnreachable
 	}
 	return nil
 }
 
-// watchProcess leaves it to the test to say who has died.
+// watchProcess does nothing: tests call unreachable for a process that dies.
 func (p *peer) watchProcess() {}
 
 // makeInbox makes an inbox in the memory of the process.
 func makeInbox(n int) (*inbox, *os.File, error) {
-	_, _, end := place(n)
+	_, _, end := layout(n)
 	return newInbox(shmem.Heap(end), n), nil, nil
 }
 

@@ -21,7 +21,7 @@ import (
 	"weft/internal/fabric"
 )
 
-// held is how many descriptors and mappings of inboxes the process has.
+// held returns how many descriptors, and mappings of inboxes, the process has.
 func held(t *testing.T) (files, maps int) {
 	t.Helper()
 	list, err := os.ReadDir("/proc/self/fd")
@@ -31,7 +31,7 @@ func held(t *testing.T) (files, maps int) {
 	return len(list), strings.Count(string(data), "/memfd:weft")
 }
 
-// givesBack runs f, behind which the process has no more descriptors and mappings than before.
+// givesBack requires that f leaves no descriptors and mappings behind.
 func givesBack(t *testing.T, f func()) {
 	t.Helper()
 	files, maps := held(t)
@@ -41,15 +41,15 @@ func givesBack(t *testing.T, f func()) {
 	require.Equal(t, maps, mapsNow, "mappings")
 }
 
-// The parts of an inbox follow each other, and none lies in another or beyond the end.
+// The parts of an inbox do not overlap, and lie within it.
 func TestInboxLayout(t *testing.T) {
 	for _, n := range []int{1, 2, 3, 31, 32, 33, 64, MaxSize} {
-		controls, rings, end := place(n)
+		controls, rings, end := layout(n)
 		require.EqualValues(t, pageSize+sharedSize, controls)
 		require.Zero(t, rings%pageSize)
-		behind := controls + n*controlSize
-		require.GreaterOrEqual(t, rings, behind, "%d ranks", n)
-		require.Less(t, rings-behind, pageSize, "%d ranks", n)
+		controlsEnd := controls + n*controlSize
+		require.GreaterOrEqual(t, rings, controlsEnd, "%d ranks", n)
+		require.Less(t, rings-controlsEnd, pageSize, "%d ranks", n)
 		require.Equal(t, rings+n*ringSize, end)
 	}
 	require.Zero(t, controlSize%lineSize)
@@ -57,7 +57,7 @@ func TestInboxLayout(t *testing.T) {
 	require.NoError(t, err)
 	defer f.Close()
 	defer b.unmap()
-	controls, rings, end := place(3)
+	controls, rings, end := layout(3)
 	require.Len(t, b.mem, int(end))
 	var st unix.Stat_t
 	require.NoError(t, unix.Fstat(int(f.Fd()), &st))
@@ -86,13 +86,14 @@ func TestInboxLayout(t *testing.T) {
 	}
 }
 
-// Memory that is no inbox of the run, or was damaged, is refused, and nothing of it is kept.
+// openInbox refuses memory that is not an inbox of the run, or was damaged, and leaves nothing
+// mapped.
 func TestOpenInbox(t *testing.T) {
 	b, f, err := makeInbox(3)
 	require.NoError(t, err)
 	defer f.Close()
 	defer b.unmap()
-	_, _, end := place(3)
+	_, _, end := layout(3)
 	self := func(f *os.File) string { return fmt.Sprintf("/proc/self/fd/%d", f.Fd()) }
 	other := func(size int64, seals int) *os.File {
 		fd, err := unix.MemfdCreate("weft", unix.MFD_CLOEXEC|unix.MFD_ALLOW_SEALING)
@@ -107,10 +108,10 @@ func TestOpenInbox(t *testing.T) {
 	null, err := os.OpenFile(os.DevNull, os.O_RDWR, 0)
 	require.NoError(t, err)
 	defer null.Close()
-	bad := "is not the inbox that was named"
+	bad := "is not the inbox of the address"
 	for name, row := range map[string]struct {
 		file   *os.File
-		damage func() // done again, it is undone
+		damage func() // a second call undoes it
 		n, src int
 		want   string
 		is     error
@@ -164,10 +165,10 @@ func TestOpenInbox(t *testing.T) {
 	})
 }
 
-// What cannot be made is an error, and nothing is left of it.
+// makeInbox returns errors, and then leaves nothing open or mapped.
 func TestMakeInboxFails(t *testing.T) {
 	for n, want := range map[int]error{-10: unix.EINVAL, 1 << 39: unix.ENOMEM} {
-		// a negative size; more than can be mapped
+		// A negative size; more than can be mapped.
 		givesBack(t, func() {
 			b, f, err := makeInbox(n)
 			require.ErrorIs(t, err, want)
@@ -178,7 +179,8 @@ func TestMakeInboxFails(t *testing.T) {
 	}
 }
 
-// A process that may open no more files gets an error that says for what, and keeps nothing.
+// A process that may open no more files gets an error that names the missing part, and keeps
+// nothing.
 func TestNoDescriptors(t *testing.T) {
 	for more, want := range []string{"shmem: memfd_create", "a pipe", "a pipe", ""} {
 		givesBack(t, func() {
@@ -193,7 +195,7 @@ func TestNoDescriptors(t *testing.T) {
 				most = max(most, fd)
 			}
 			var fill []int
-			for { // all below are in use
+			for { // until all lower descriptors are in use
 				fd, err := unix.FcntlInt(0, unix.F_DUPFD_CLOEXEC, 0)
 				if require.NoError(t, err); fd > most+3 {
 					require.NoError(t, unix.Close(fd))
@@ -226,7 +228,7 @@ func TestNoDescriptors(t *testing.T) {
 	}
 }
 
-// An endpoint gives back what it has opened of others, too, whether they were there or not.
+// An endpoint closes what it has opened of other ranks, also if connecting failed.
 func TestGivesBack(t *testing.T) {
 	givesBack(t, func() {
 		eps := openAll(t, 3, nil)
@@ -249,7 +251,7 @@ func TestGivesBack(t *testing.T) {
 	defer func() { _ = other.Close() }()
 	addr := strings.Fields(other.Addr())
 	addr[2] = "999999"
-	givesBack(t, func() { // its bell is not there
+	givesBack(t, func() { // its doorbell does not exist
 		e, err := New(Config{Size: 2, Lookup: func(int) (string, error) { return strings.Join(addr, " "), nil }})
 		require.NoError(t, err)
 		err = e.Send(1, fabric.Frame{})
@@ -259,12 +261,12 @@ func TestGivesBack(t *testing.T) {
 	})
 }
 
-// present is how many pages of memory this process has mapped already.
+// present returns how many pages of mem this process has mapped.
 func present(t *testing.T, mem []byte) (n int) {
 	t.Helper()
 	f, err := os.Open("/proc/self/pagemap")
 	if err != nil {
-		t.Skip("the kernel does not tell which pages are mapped")
+		t.Skip("the kernel does not report which pages are mapped")
 	}
 	defer f.Close()
 	entries := make([]byte, 8*len(mem)/pageSize)
@@ -278,8 +280,8 @@ func present(t *testing.T, mem []byte) (n int) {
 	return n
 }
 
-// Two ranks that meet have their ring mapped at both ends before the first frame; where there are
-// many ranks, only the beginning of it.
+// When two ranks connect, all pages of their ring are mapped at both ends before the first frame;
+// with many ranks, only the beginning.
 func TestPrepared(t *testing.T) {
 	b, f, err := makeInbox(2)
 	require.NoError(t, err)
@@ -311,7 +313,7 @@ func TestPrepared(t *testing.T) {
 	}
 }
 
-// A configuration is right or is refused; what it does not say has its default.
+// A configuration is valid or refused; unset fields have their defaults.
 func TestConfig(t *testing.T) {
 	for _, row := range []struct {
 		rank, size int

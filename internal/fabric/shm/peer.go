@@ -19,44 +19,44 @@ type state uint8
 const (
 	idle state = iota
 	open
-	closing // by this side
+	closing // this side has begun to close
 	lost
 )
 
-// peer is what an endpoint knows of another rank.
+// peer is an endpoint's state for one other rank.
 type peer struct {
 	// Constant after construction.
 	e       *Endpoint
 	rank    int
 	flushed signal // the closing frame is written, or never will be
 
-	gone   xatomic.Bool // nothing is taken from its ring any more
-	dead   xatomic.Bool // it cannot be reached: what is in its ring is the last
-	queued xatomic.Bool // there is a queue
+	gone   xatomic.Bool // no more frames are taken from its ring
+	dead   xatomic.Bool // it cannot be reached: it writes no more frames to its ring
+	queued xatomic.Bool // queue is not empty
 
-	// Of the goroutine that polls.
-	joined bool
-	deals  uint32 // guarded by bulk.mu: counters in use
-	buried bool
-	in     ring
+	// Owned by the goroutine that has the turn to poll.
+	joined        bool
+	countersInUse uint32 // guarded by bulk.mu: a set
+	deathHandled  bool   // handleDeaths has lost it
+	in            ring
 
 	mu    xatomic.VisibleMutex
 	state state // guarded by mu
 	err   error // guarded by mu: why it is lost
-	ended bool  // guarded by mu: everything with it has ended
+	ended bool  // guarded by mu: lose has run
 	out   ring  // guarded by mu
 	queue []item
 
 	// Written under mu when the state becomes open, constant then.
-	pid   int
-	box   *inbox
-	look  *xatomic.Uint32
-	rope  rope // of its bell
-	copy  bool // its memory can be read
-	watch *os.File
+	pid          int
+	box          *inbox
+	doorbellWord *xatomic.Uint32
+	doorbell     peerDoorbell
+	singleCopy   bool // the kernel lets this process read its memory
+	watch        *os.File
 }
 
-// item is a frame that waits for room.
+// item is a queued frame, which waits for room in the ring.
 type item struct {
 	kind uint64
 	f    fabric.Frame
@@ -65,12 +65,13 @@ type item struct {
 
 func newPeer(e *Endpoint, rank int) *peer { return &peer{e: e, rank: rank, flushed: newSignal()} }
 
-// connect makes itself known in the peer's inbox. The caller holds mu; the state is idle.
+// connect opens the peer's inbox and announces this rank there. The caller holds mu; the state is
+// idle.
 func (p *peer) connect() error {
 	if err := p.reach(); err != nil {
 		return err
 	}
-	p.look = &p.box.head.look
+	p.doorbellWord = &p.box.head.doorbellWord
 	p.out = p.box.outgoing(p.e.cfg.Rank)
 	p.out.prepare(len(p.e.peers.All()))
 	p.state = open
@@ -80,18 +81,18 @@ func (p *peer) connect() error {
 	return nil
 }
 
-// unreachable has the goroutine that polls end everything with the peer, when its last frame is
+// unreachable marks the peer dead. The goroutine that polls loses it after its last frame is
 // delivered.
 func (p *peer) unreachable() {
 	if !p.dead.Swap(true) {
 		p.e.deaths.Add(1)
-		// Whatever the look word says: it may be odd because the peer has died between the change
-		// and the byte.
-		p.e.bell.ring() //bug:death
+		// Whatever the doorbell word is: the peer may have died between its change of the word and
+		// its byte, and then the word stays odd.
+		p.e.doorbell.ring() //bug:death
 	}
 }
 
-// open connects with the peer if this has not been tried. The caller holds mu.
+// open connects with the peer unless that has been tried before. The caller holds mu.
 func (p *peer) open() error {
 	switch p.state {
 	case idle:
@@ -108,7 +109,7 @@ func (p *peer) open() error {
 	return nil
 }
 
-// unwatch ends the watching.
+// unwatch ends the goroutine that watches the peer's process.
 func (p *peer) unwatch() {
 	p.mu.Lock()
 	w := p.watch
@@ -118,26 +119,27 @@ func (p *peer) unwatch() {
 	}
 }
 
-// meet connects with a peer that has sent: it will have to be woken, and watched.
-func (p *peer) meet() {
+// connectBack connects with a peer that has sent to this rank: this rank will have to wake it, and
+// watches its process.
+func (p *peer) connectBack() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	_ = p.open()
 }
 
-// send writes a frame or queues it. done is the caller's to call if there is an error.
+// send writes a frame or queues it. If it returns an error, it does not call done.
 func (p *peer) send(kind uint64, f *fabric.Frame, done func(error)) error {
 	p.mu.Lock()
 	err := p.open()
-	// A peer that has sent, and cannot be reached, may have said why: the error comes behind its
-	// frames.
+	// A peer that has sent, and cannot be reached, may have sent the reason: the error must come
+	// after its frames. So queue the frame, which ends with the error in lose.
 	last := p.state == lost && !p.ended && p.e.box.control(p.rank).joined.Load() != 0
 	if err != nil && !last {
 		p.mu.Unlock()
 		return err
 	}
 	if !last && len(p.queue) == 0 && p.out.put(kind, f) { //bug:W1
-		p.knock()
+		p.ringDoorbell()
 		p.mu.Unlock()
 		if done != nil {
 			done(nil)
@@ -163,8 +165,8 @@ func (p *peer) enqueue(it item) {
 	}
 }
 
-// flush writes what is queued, as far as there is room, and reports whether there was. If there is
-// not, the consumer wakes this side later.
+// flush writes queued frames to the ring as long as there is room, and reports whether it wrote
+// any. If some do not fit, the consumer wakes this side later.
 func (p *peer) flush() bool {
 	p.mu.Lock()
 	if len(p.queue) == 0 || p.state == lost {
@@ -189,7 +191,7 @@ func (p *peer) flush() bool {
 		p.unqueue()
 	}
 	if n > 0 {
-		p.knock()
+		p.ringDoorbell()
 	}
 	p.mu.Unlock()
 	for _, it := range out {
@@ -203,6 +205,7 @@ func (p *peer) unqueue() {
 	p.e.pending.Add(-1)
 }
 
+// written ends a queued frame: it is in the ring, or, with err, never will be.
 func (p *peer) written(it item, err error) {
 	if it.done != nil {
 		it.done(err)
@@ -212,33 +215,33 @@ func (p *peer) written(it item, err error) {
 	}
 }
 
-// knock wakes the peer's sleeper if nobody looks there. The caller holds mu, behind which leave
-// unmaps the word and closes the rope.
-func (p *peer) knock() {
-	for range knockSpin { //bug:W2-look
-		if p.look.Load() != 0 {
+// ringDoorbell wakes the peer's doorbell goroutine if no goroutine polls there (W2). The caller
+// holds mu: after mu is released, leave may unmap the word and close the doorbell.
+func (p *peer) ringDoorbell() {
+	for range doorbellSpin { //bug:W2-load
+		if p.doorbellWord.Load() != 0 {
 			return
 		}
 	}
-	if p.look.CompareAndSwap(0, lookRung) { //bug:W2-claim
-		p.rope.ring()
+	if p.doorbellWord.CompareAndSwap(0, wordRung) { //bug:W2-change
+		p.doorbell.ring()
 	}
 }
 
-// rouse wakes the peer, which waits for room in its ring here.
-func (p *peer) rouse() {
+// ringForRoom wakes a peer that waits for room in its ring in this rank's inbox (C4).
+func (p *peer) ringForRoom() {
 	p.mu.Lock()
 	if p.state == open || p.state == closing && p.box != nil {
-		p.knock()
+		p.ringDoorbell()
 	}
 	p.mu.Unlock()
 }
 
-// take takes a frame of this fabric's own from the peer's ring. The caller polls.
-func (p *peer) take(kind uint64, f *fabric.Frame) error {
+// handleControl handles a control frame from the peer's ring. The caller has the turn to poll.
+func (p *peer) handleControl(kind uint64, f *fabric.Frame) error {
 	switch kind {
 	case kindClose:
-		p.lose(nil) // nothing is taken behind it
+		p.lose(nil) // no frame is taken after this one
 		return nil
 	case kindPiece:
 		n := len(f.Data)
@@ -257,8 +260,8 @@ func (p *peer) take(kind uint64, f *fabric.Frame) error {
 	}
 }
 
-// lose ends everything with the peer. Without err it has said goodbye; otherwise the handler is
-// told, unless this side has closed.
+// lose ends all queued frames and transfers with the peer. If err is nil, the peer has said
+// goodbye. Otherwise lose calls Handler.Lost, unless this side has closed.
 func (p *peer) lose(err error) {
 	p.mu.Lock()
 	if p.ended {
@@ -292,11 +295,11 @@ func (p *peer) lose(err error) {
 	}
 }
 
-// close begins to end this side.
+// close begins to close this side: it queues the closing frame.
 func (p *peer) close() {
 	p.mu.Lock()
 	if p.state == idle && p.e.box.control(p.rank).joined.Load() != 0 {
-		_ = p.open() // it has sent, and is to hear that this side closes
+		_ = p.open() // the peer has sent, so it must get the closing frame
 	}
 	was := p.state
 	if was <= open {
@@ -313,7 +316,7 @@ func (p *peer) close() {
 	}
 }
 
-// leave unmaps the peer's inbox. Nobody looks, and the state is closing or lost.
+// leave unmaps the peer's inbox. No goroutine polls, and the state is closing or lost.
 func (p *peer) leave() {
 	p.mu.Lock()
 	queue := p.queue
@@ -325,21 +328,21 @@ func (p *peer) leave() {
 	}
 	if box != nil {
 		box.unmap()
-		p.rope.close()
+		p.doorbell.close()
 	}
 }
 
-// Endpoint is one rank's end.
+// Endpoint is one rank's end of the fabric.
 type Endpoint struct {
-	fabric.NoSource // there is nothing to Serve
+	fabric.NoSource // for Serve, which does nothing
 
 	// Constant after construction.
-	cfg   Config
-	box   *inbox
-	file  *os.File // of box
-	bell  *bell    // wakes the sleeper
-	peers fabric.Peers[peer]
-	addr  string
+	cfg      Config
+	box      *inbox
+	file     *os.File // of box
+	doorbell *doorbell
+	peers    fabric.Peers[peer]
+	addr     string
 
 	handler  fabric.Handler  // set once by Bind
 	progress fabric.Progress // likewise
@@ -347,15 +350,14 @@ type Endpoint struct {
 	expected fabric.Expected
 	bulk     bulk
 
-	// Of the goroutine that polls.
-	isAwake bool         // the look word says so
-	joins   uint32       // producers that are known
-	active  []*peer      // those who have sent
-	frame   fabric.Frame // the one that is being taken
+	// Owned by the goroutine that has the turn to poll.
+	disarmed bool         // whether wordDisarmed is set in the doorbell word
+	joins    uint32       // number of producers that join has found
+	active   []*peer      // peers that have sent and are not gone
+	frame    fabric.Frame // the frame that is being delivered
 
-	pending xatomic.Int32 // peers with frames that wait for room
-	// peers whose processes have ended, and whose rings are to be looked at for the last time
-	deaths xatomic.Int32
+	pending xatomic.Int32 // number of peers with queued frames
+	deaths  xatomic.Int32 // number of dead peers that handleDeaths must still lose
 
 	closed    xatomic.Bool
 	bound     xatomic.Bool

@@ -16,65 +16,64 @@ import (
 	"weft/internal/fabric"
 )
 
-// closes has a peer's side closed before the endpoint is.
+// closes closes this side of a peer before the endpoint is closed.
 func (p *peer) closes(t *testing.T) {
 	p.close()
 	t.Cleanup(func() { p.flushed = newSignal() })
 }
 
-// The first frame connects, and wakes the receiver; the next ones find that it was woken, or that
-// somebody looks.
+// The first frame connects, and wakes the receiver. The next frames find that it was woken, or that
+// a goroutine polls.
 func TestConnects(t *testing.T) {
-	s := onStage(t, 3, nil)
+	s := newTestRanks(t, 3, nil)
 	a, b := s[0], s[1]
 	p := a.peers.At(1)
 	require.Equal(t, idle, p.state)
-	require.Zero(t, b.rings(t))
+	require.Zero(t, b.pendingRings(t))
 	require.NoError(t, a.Send(1, word(1)))
 	require.Equal(t, open, p.state)
-	require.NotNil(t, p.watch, "its end is seen")
+	require.NotNil(t, p.watch, "its process is watched")
 	require.EqualValues(t, 1, b.box.control(0).joined.Load())
 	require.EqualValues(t, 1, b.box.head.joins.Load())
-	require.EqualValues(t, 1, b.box.head.look.Load())
-	require.Equal(t, 1, b.rings(t))
+	require.EqualValues(t, 1, b.box.head.doorbellWord.Load())
+	require.Equal(t, 1, b.pendingRings(t))
 	require.NoError(t, a.Send(1, word(2)))
 	require.NoError(t, s[2].Send(1, word(3)))
 	require.EqualValues(t, 2, b.box.head.joins.Load())
-	require.Equal(t, 1, b.rings(t), "it was woken")
+	require.Equal(t, 1, b.pendingRings(t), "it was woken")
 	require.Equal(t, idle, b.peers.At(0).state)
-	require.True(t, b.looks(t))
-	require.Equal(t, []string{"0 sends 1 to 2", "2 sends 3"}, b.hears())
-	require.Zero(t, a.rings(t), "nobody waits for room")
-	require.Zero(t, a.box.head.look.Load())
+	require.True(t, b.drain(t))
+	require.Equal(t, []string{"0 sends 1 to 2", "2 sends 3"}, b.takeLog())
+	require.Zero(t, a.pendingRings(t), "no producer waits for room")
+	require.Zero(t, a.box.head.doorbellWord.Load())
 	for _, from := range []int{0, 2} {
-		require.Equal(t, open, b.peers.At(from).state, "who has sent is watched, and can be woken")
+		require.Equal(t, open, b.peers.At(from).state, "a peer that has sent is watched, and can be woken")
 		require.True(t, b.peers.At(from).joined)
 	}
 	require.EqualValues(t, 2, b.joins)
 	require.Len(t, b.active, 2)
-	require.False(t, b.looks(t))
-	// Somebody looks.
-	b.box.head.look.Store(0)
+	require.False(t, b.drain(t))
+	// A goroutine polls.
+	b.box.head.doorbellWord.Store(0)
 	b.Arm(false, fabric.LeavingInVain)
-	require.EqualValues(t, 2, b.box.head.look.Load())
+	require.EqualValues(t, 2, b.box.head.doorbellWord.Load())
 	require.NoError(t, a.Send(1, word(4)))
-	require.Equal(t, 1, b.rings(t))
+	require.Equal(t, 1, b.pendingRings(t))
 	b.leave()
-	require.Zero(t, b.box.head.look.Load())
-	require.Equal(t, []string{"0 sends 4"}, b.hears(), "who leaves takes what has come")
+	require.Zero(t, b.box.head.doorbellWord.Load())
+	require.Equal(t, []string{"0 sends 4"}, b.takeLog(), "the goroutine that leaves takes the frame")
 	require.NoError(t, a.Send(1, word(5)))
-	require.Equal(t, 2, b.rings(t), "nobody looks any more")
-	require.EqualValues(t, 1, b.box.head.look.Load())
+	require.Equal(t, 2, b.pendingRings(t), "no goroutine polls any more")
+	require.EqualValues(t, 1, b.box.head.doorbellWord.Load())
 }
 
-// What has no room waits at the sender, in order and as it was, until the receiver says that there
-// is room again.
+// Frames without room wait at the sender, in order and unchanged, until the receiver reports room.
 func TestQueue(t *testing.T) {
-	s := onStage(t, 3, func(c *Config) { c.SingleCopy = -1 })
+	s := newTestRanks(t, 3, func(c *Config) { c.SingleCopy = -1 })
 	a, b := s[0], s[1]
-	meet(t, s)
+	connectAll(t, s)
 	p := a.peers.At(1)
-	n := a.fills(t, 1) // the last one waits
+	n := a.fillRing(t, 1) // the last one waits
 	require.EqualValues(t, 1, a.pending.Load())
 	require.EqualValues(t, 1, p.out.ctl.waiting.Load())
 	data := []byte{1, 2, 3}
@@ -82,62 +81,62 @@ func TestQueue(t *testing.T) {
 	require.NoError(t, a.Send(1, f))
 	clear(data)
 	var sent, got ends
-	long := pushed(a, b, &sent, &got, 7, 5)
+	long := startTransfer(a, b, &sent, &got, 7, 5)
 	require.Len(t, p.queue, 3)
 	sent.is(t, nil)
 	require.EqualValues(t, 1, a.pending.Load(), "peers, not frames")
-	b.box.head.look.Store(0)
-	rings := b.rings(t)
+	b.box.head.doorbellWord.Store(0)
+	rings := b.pendingRings(t)
 	require.False(t, p.flush(), "there is no room")
-	require.Equal(t, rings, b.rings(t), "nothing was written")
-	require.Zero(t, b.box.head.look.Load())
-	require.False(t, a.looks(t))
+	require.Equal(t, rings, b.pendingRings(t), "nothing was written")
+	require.Zero(t, b.box.head.doorbellWord.Load())
+	require.False(t, a.drain(t))
 
-	rings = a.rings(t)
-	a.box.head.look.Store(0)
+	rings = a.pendingRings(t)
+	a.box.head.doorbellWord.Store(0)
 	var seen []byte
 	b.each = func(_ int, f fabric.Frame) { seen = append(seen, f.Data...) }
-	require.True(t, b.looks(t))
-	require.Equal(t, sends(0, 1, n-1), b.hears())
-	require.Equal(t, rings+1, a.rings(t), "its sleeper wakes, for there is room")
-	require.EqualValues(t, 1, a.box.head.look.Load())
+	require.True(t, b.drain(t))
+	require.Equal(t, sends(0, 1, n-1), b.takeLog())
+	require.Equal(t, rings+1, a.pendingRings(t), "its doorbell goroutine wakes: there is room")
+	require.EqualValues(t, 1, a.box.head.doorbellWord.Load())
 	require.Zero(t, p.out.ctl.waiting.Load())
-	b.box.head.look.Store(0)
-	rings = b.rings(t)
-	require.True(t, a.looks(t))
-	require.Equal(t, rings+1, b.rings(t))
+	b.box.head.doorbellWord.Store(0)
+	rings = b.pendingRings(t)
+	require.True(t, a.drain(t))
+	require.Equal(t, rings+1, b.pendingRings(t))
 	require.Zero(t, a.pending.Load())
 	require.False(t, p.queued.Load())
 	require.Nil(t, p.queue, "its memory is given back")
 	sent.is(t, map[uint64]string{7: ""})
 	require.False(t, p.flush(), "nothing waits")
-	require.False(t, a.looks(t))
-	require.True(t, b.looks(t))
-	require.Equal(t, sends(0, n, n+1), b.hears())
+	require.False(t, a.drain(t))
+	require.True(t, b.drain(t))
+	require.Equal(t, sends(0, n, n+1), b.takeLog())
 	require.Equal(t, []byte{1, 2, 3}, seen)
 	got.is(t, map[uint64]string{7: ""})
 	long.has(t, 0, 5)
 	require.Zero(t, p.out.ctl.waiting.Load())
 
 	// Room at one of two.
-	other := a.fills(t, 2)
-	a.fills(t, 1)
+	other := a.fillRing(t, 2)
+	a.fillRing(t, 1)
 	require.EqualValues(t, 2, a.pending.Load())
-	b.looks(t)
-	b.hears()
+	b.drain(t)
+	b.takeLog()
 	require.True(t, a.Poll(false))
 	require.False(t, a.Poll(false))
 	require.EqualValues(t, 1, a.pending.Load())
-	s[2].looks(t)
+	s[2].drain(t)
 	require.True(t, a.Poll(false))
 	a.leave()
-	b.looks(t)
-	s[2].looks(t)
-	require.Equal(t, sends(0, 1, other), s[2].hears())
-	b.hears()
+	b.drain(t)
+	s[2].drain(t)
+	require.Equal(t, sends(0, 1, other), s[2].takeLog())
+	b.takeLog()
 
-	// Room for some of it: the rest waits on, and the sender waits to be told again.
-	n = a.fills(t, 1)
+	// Room for some of the frames: the rest go on waiting, and the sender waits to be woken again.
+	n = a.fillRing(t, 1)
 	for k := range 200 {
 		require.NoError(t, a.Send(1, word(uint64(n+1+k))))
 	}
@@ -150,20 +149,19 @@ func TestQueue(t *testing.T) {
 	}
 	in.publish()
 	b.leave()
-	b.hears()
+	b.takeLog()
 	require.Zero(t, p.out.ctl.waiting.Load())
 	_ = p.flush()
-	require.True(t, b.looks(t))
-	for a.looks(t) || b.looks(t) {
+	require.True(t, b.drain(t))
+	for a.drain(t) || b.drain(t) {
 	}
-	said := b.hears()
+	said := b.takeLog()
 	require.Equal(t, sends(0, 101, n+200), said)
 	require.Zero(t, a.pending.Load())
 }
 
-// A receiver that has begun to close wakes a sender that waits for room, if it can; one that has
-// never spoken to it cannot.
-func TestRouse(t *testing.T) {
+// A receiver that has begun to close wakes a sender that waits for room, if the two are connected.
+func TestRingForRoom(t *testing.T) {
 	for _, row := range []struct {
 		name  string
 		knows bool // the receiver has connected with the sender
@@ -173,61 +171,61 @@ func TestRouse(t *testing.T) {
 		{"open", true, open, true},
 		{"closing", true, closing, true},
 		{"closing, and it has not connected", false, closing, false},
-		{"never spoken to", false, idle, false},
+		{"not connected", false, idle, false},
 		{"lost", true, lost, false},
 	} {
-		s := onStage(t, 2, nil)
+		s := newTestRanks(t, 2, nil)
 		a, b := s[0], s[1]
 		p := b.peers.At(0)
 		if row.knows {
-			p.meet()
+			p.connectBack()
 		}
 		p.state = row.state
-		a.box.head.look.Store(0)
-		rings := a.rings(t)
-		p.rouse()
+		a.box.head.doorbellWord.Store(0)
+		rings := a.pendingRings(t)
+		p.ringForRoom()
 		if row.wakes {
 			rings++
 		}
-		require.Equal(t, rings, a.rings(t), row.name)
-		require.EqualValues(t, map[bool]int{false: 0, true: 1}[row.wakes], a.box.head.look.Load(), row.name)
+		require.Equal(t, rings, a.pendingRings(t), row.name)
+		require.EqualValues(t, map[bool]int{false: 0, true: 1}[row.wakes], a.box.head.doorbellWord.Load(), row.name)
 		p.state = max(idle, row.state)
 	}
-	// The same by the way that leads there: the receiver has closed its side before the first frame
-	// came.
-	s := onStage(t, 2, nil)
+	// The third case as it happens: the receiver has closed its side before the first frame
+	// arrived.
+	s := newTestRanks(t, 2, nil)
 	a, b := s[0], s[1]
 	b.peers.At(0).closes(t)
 	require.Equal(t, closing, b.peers.At(0).state)
 	require.Nil(t, b.peers.At(0).box)
-	n := a.fills(t, 1)
-	require.True(t, b.looks(t))
-	require.Equal(t, sends(0, 1, n-1), b.hears())
-	require.Zero(t, a.rings(t))
+	n := a.fillRing(t, 1)
+	require.True(t, b.drain(t))
+	require.Equal(t, sends(0, 1, n-1), b.takeLog())
+	require.Zero(t, a.pendingRings(t))
 }
 
-// A peer ends once. What it was told to send ends with the reason that was first.
+// A peer ends once. Its queued frames and transfers end with the first reason.
 func TestLose(t *testing.T) {
 	first, later := errors.New("first"), errors.New("later")
 	for name, row := range map[string]struct {
-		before func(t *testing.T, a *actor, p *peer)
+		before func(t *testing.T, a *testRank, p *peer)
 		err    error
 		told   string
 		want   string
 	}{
 		"lost":                    {nil, first, "1 is lost: shm: rank 1: first", "shm: rank 1: first"},
 		"it has said goodbye":     {nil, nil, "", "fabric: endpoint is closed: by rank 1"},
-		"it could not be reached": {func(_ *testing.T, _ *actor, p *peer) { p.err = later }, first, "1 is lost: later", "later"},
-		"this side closes":        {func(t *testing.T, _ *actor, p *peer) { p.closes(t) }, first, "", "shm: rank 1: first"},
-		"both close":              {func(t *testing.T, _ *actor, p *peer) { p.closes(t) }, nil, "", "fabric: endpoint is closed: by rank 1"},
-		"it was lost before":      {func(_ *testing.T, a *actor, p *peer) { p.lose(later); a.hears() }, first, "", "shm: rank 1: later"},
+		"it could not be reached": {func(_ *testing.T, _ *testRank, p *peer) { p.err = later }, first, "1 is lost: later", "later"},
+		"this side closes":        {func(t *testing.T, _ *testRank, p *peer) { p.closes(t) }, first, "", "shm: rank 1: first"},
+		"both close":              {func(t *testing.T, _ *testRank, p *peer) { p.closes(t) }, nil, "", "fabric: endpoint is closed: by rank 1"},
+		"it was lost before":      {func(_ *testing.T, a *testRank, p *peer) { p.lose(later); a.takeLog() }, first, "", "shm: rank 1: later"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			s := onStage(t, 3, func(c *Config) { c.SingleCopy = -1 })
+			s := newTestRanks(t, 3, func(c *Config) { c.SingleCopy = -1 })
 			a := s[0]
-			meet(t, s)
+			connectAll(t, s)
 			p := a.peers.At(1)
-			a.fills(t, 1)
+			a.fillRing(t, 1)
 			var sent, got ends
 			a.Push(1, 7, make([]byte, 5), sent.done(7))
 			a.Expect(1, 8, make([]byte, 5), got.done(8))
@@ -239,11 +237,11 @@ func TestLose(t *testing.T) {
 			sent.is(t, map[uint64]string{7: row.want})
 			got.is(t, map[uint64]string{8: row.want})
 			if row.told != "" {
-				require.Equal(t, []string{row.told}, a.hears())
+				require.Equal(t, []string{row.told}, a.takeLog())
 			}
 			for _, err := range []error{row.err, later, nil} {
 				p.lose(err)
-				require.Empty(t, a.hears())
+				require.Empty(t, a.takeLog())
 			}
 			require.Equal(t, lost, p.state)
 			require.True(t, p.gone.Load())
@@ -262,35 +260,35 @@ func TestLose(t *testing.T) {
 				require.Equal(t, lost, p.state)
 			}
 			a.peers.At(2).lose(first)
-			require.Zero(t, a.pending.Load(), "nothing waited for it")
+			require.Zero(t, a.pending.Load(), "no frames were queued for it")
 			got.is(t, map[uint64]string{8: row.want, 9: "first"})
 		})
 	}
 }
 
-// A peer whose ring is damaged ends, also if nothing else is there.
+// A peer whose ring is damaged ends, also if there is nothing else to poll.
 func TestDamagedRingEndsThePeer(t *testing.T) {
-	s := onStage(t, 2, nil)
+	s := newTestRanks(t, 2, nil)
 	a := s[0]
-	meet(t, s)
+	connectAll(t, s)
 	in := a.peers.At(1).in
 	off := in.pos & (ringSize - 1)
 	in.word(off).Store(5)
-	require.True(t, a.looks(t))
-	require.Equal(t, []string{fmt.Sprintf("1 is lost: shm: rank 1: a frame that begins with 0x5 at %d", off)}, a.hears())
+	require.True(t, a.drain(t))
+	require.Equal(t, []string{fmt.Sprintf("1 is lost: shm: rank 1: a malformed frame at byte %d of its ring: first word 0x5", off)}, a.takeLog())
 	require.True(t, a.peers.At(1).gone.Load())
-	require.False(t, a.looks(t))
+	require.False(t, a.drain(t))
 }
 
-// A side that closes says so to each peer that it knows, or that knows it, when there is room;
-// others are left alone.
+// A side that closes sends a closing frame to each peer that it is connected with in either
+// direction, when there is room. Other peers get nothing.
 func TestPeerCloses(t *testing.T) {
-	closedBy := func(t *testing.T, a, b *actor, last int) {
-		// b takes what is there, and a closing frame behind it
+	closedBy := func(t *testing.T, a, b *testRank, last int) {
+		// b takes the frames, and the closing frame after them
 		t.Helper()
-		for b.looks(t) || a.looks(t) {
+		for b.drain(t) || a.drain(t) {
 		}
-		require.Equal(t, sends(0, 1, last), b.hears())
+		require.Equal(t, sends(0, 1, last), b.takeLog())
 		require.ErrorIs(t, b.Send(0, word(1)), fabric.ErrClosed)
 		require.EqualError(t, b.Send(0, word(1)), "fabric: endpoint is closed: by rank 0")
 	}
@@ -303,7 +301,7 @@ func TestPeerCloses(t *testing.T) {
 		}
 	}
 	t.Run("unknown", func(t *testing.T) {
-		s := onStage(t, 2, nil)
+		s := newTestRanks(t, 2, nil)
 		p := s[0].peers.At(1)
 		p.closes(t)
 		require.True(t, flushed(p))
@@ -312,7 +310,7 @@ func TestPeerCloses(t *testing.T) {
 		require.Equal(t, fabric.ErrClosed, s[0].Send(1, word(1)))
 	})
 	t.Run("it has sent", func(t *testing.T) {
-		s := onStage(t, 2, nil)
+		s := newTestRanks(t, 2, nil)
 		require.NoError(t, s[1].Send(0, word(1)))
 		p := s[0].peers.At(1)
 		p.closes(t)
@@ -321,7 +319,7 @@ func TestPeerCloses(t *testing.T) {
 		closedBy(t, s[0], s[1], 0)
 	})
 	t.Run("known", func(t *testing.T) {
-		s := onStage(t, 2, nil)
+		s := newTestRanks(t, 2, nil)
 		require.NoError(t, s[0].Send(1, word(1)))
 		p := s[0].peers.At(1)
 		p.closes(t)
@@ -333,8 +331,8 @@ func TestPeerCloses(t *testing.T) {
 		closedBy(t, s[0], s[1], 1)
 	})
 	t.Run("no room", func(t *testing.T) {
-		s := onStage(t, 2, nil)
-		n := s[0].fills(t, 1)
+		s := newTestRanks(t, 2, nil)
+		n := s[0].fillRing(t, 1)
 		p := s[0].peers.At(1)
 		p.closes(t)
 		require.False(t, flushed(p))
@@ -345,17 +343,18 @@ func TestPeerCloses(t *testing.T) {
 	})
 }
 
-// What nobody takes ends when the endpoint closes, and what is expected, too.
+// When the endpoint closes, frames and transfers that no peer takes end, and expected transfers
+// too.
 func TestCloseEndsAll(t *testing.T) {
 	for _, single := range []int{1, -1} {
 		hold := make(chan struct{})
-		waitsFor(t, 0)
+		setCloseTimeout(t, 0)
 		eps := openAll(t, 2, func(c *Config) { c.SingleCopy = single })
 		t.Cleanup(func() { close(hold) })
 		bind(eps[0], mute{})
 		bindHeld(eps[1], mute{}, hold)
-		a := &actor{Endpoint: eps[0]}
-		a.fills(t, 1)
+		a := &testRank{Endpoint: eps[0]}
+		a.fillRing(t, 1)
 		var sent, got ends
 		a.Push(1, 1, make([]byte, 100), sent.done(1))
 		a.Push(1, 2, make([]byte, 3*piece), sent.done(2))
@@ -371,15 +370,15 @@ func TestCloseEndsAll(t *testing.T) {
 	}
 }
 
-// An endpoint that has no handler yet waits for nothing when it closes.
+// An endpoint without a handler waits for nothing when it closes.
 func TestCloseUnbound(t *testing.T) {
 	for _, single := range []int{1, -1} {
 		e := openAll(t, 2, func(c *Config) { c.SingleCopy = single })[0]
-		waitsFor(t, time.Hour)
-		a := &actor{Endpoint: e}
+		setCloseTimeout(t, time.Hour)
+		a := &testRank{Endpoint: e}
 		var sent ends
 		a.Push(1, 1, make([]byte, 100), sent.done(1))
-		a.fills(t, 1)
+		a.fillRing(t, 1)
 		a.Push(1, 2, make([]byte, 100), sent.done(2))
 		require.NoError(t, a.Close())
 		closed := "fabric: endpoint is closed"
@@ -388,54 +387,54 @@ func TestCloseUnbound(t *testing.T) {
 		} else {
 			sent.is(t, map[uint64]string{1: "", 2: closed})
 		}
-		waitsFor(t, 5*time.Second)
+		setCloseTimeout(t, 5*time.Second)
 	}
 }
 
-// A rank of which there is news that it is lost is lost at once, whatever lies in its ring, and
-// only if it is another rank of a run that goes on.
+// Drop makes a rank lost at once, whatever is in its ring, if it is another rank of the job and the
+// endpoint is bound and open.
 func TestDrop(t *testing.T) {
 	gone := errors.New("gone")
-	s := onStage(t, 3, nil)
+	s := newTestRanks(t, 3, nil)
 	a, b := s[0], s[1]
-	meet(t, s)
-	rings := a.rings(t)
+	connectAll(t, s)
+	rings := a.pendingRings(t)
 	for _, rank := range []int{-1, 0, 3, 4} {
 		a.Drop(rank, gone)
 	}
-	require.Empty(t, a.hears())
-	require.Equal(t, rings, a.rings(t))
+	require.Empty(t, a.takeLog())
+	require.Equal(t, rings, a.pendingRings(t))
 	require.NoError(t, a.Send(0, word(9)))
-	a.hears()
+	a.takeLog()
 	require.NoError(t, b.Send(0, word(1)))
 	require.NoError(t, s[2].Send(0, word(2)))
-	a.box.head.look.Store(3) // somebody looks, or has died between the change and the byte
-	rings = a.rings(t)
+	a.box.head.doorbellWord.Store(3) // a goroutine polls; a producer may have died before its byte
+	rings = a.pendingRings(t)
 	a.Drop(1, gone)
-	require.Equal(t, rings+1, a.rings(t))
-	a.box.head.look.Store(1)
-	require.Equal(t, []string{"1 is lost: shm: rank 1: gone"}, a.hears())
-	require.True(t, a.looks(t))
-	require.Equal(t, []string{"2 sends 2"}, a.hears(), "nothing of it is taken")
+	require.Equal(t, rings+1, a.pendingRings(t))
+	a.box.head.doorbellWord.Store(1)
+	require.Equal(t, []string{"1 is lost: shm: rank 1: gone"}, a.takeLog())
+	require.True(t, a.drain(t))
+	require.Equal(t, []string{"2 sends 2"}, a.takeLog(), "nothing of it is taken")
 	require.Len(t, a.active, 1)
 	require.NoError(t, b.Send(0, word(1)))
-	require.False(t, a.looks(t))
-	// One that comes only now is not taken either.
-	s = onStage(t, 2, nil)
+	require.False(t, a.drain(t))
+	// Frames of a peer that connects after Drop are not taken either.
+	s = newTestRanks(t, 2, nil)
 	s[0].Drop(1, gone)
 	require.NoError(t, s[1].Send(0, word(1)))
-	s[0].hears()
-	require.True(t, s[0].looks(t))
-	require.Empty(t, s[0].hears())
+	s[0].takeLog()
+	require.True(t, s[0].drain(t))
+	require.Empty(t, s[0].takeLog())
 	require.True(t, s[0].peers.At(1).joined)
 	require.Empty(t, s[0].active)
-	require.False(t, s[0].looks(t))
-	// Where there is no handler yet, and behind the end.
+	require.False(t, s[0].drain(t))
+	// Before the endpoint is bound, and after it is closed.
 	e, err := New(Config{Size: 2})
 	require.NoError(t, err)
 	e.Drop(1, gone)
 	require.Equal(t, idle, e.peers.At(1).state)
-	h := &actor{Endpoint: e}
+	h := &testRank{Endpoint: e}
 	bind(e, h)
 	bind(e, mute{})
 	require.Same(t, h, e.Local(0), "the first handler stays")
@@ -443,66 +442,67 @@ func TestDrop(t *testing.T) {
 	require.NoError(t, e.Close())
 	e.peers.At(1).state = open
 	e.Drop(1, gone)
-	require.Empty(t, h.hears())
+	require.Empty(t, h.takeLog())
 }
 
-// A peer whose process has ended is buried when its last frame is taken, however many there are.
-func TestBury(t *testing.T) {
-	s := onStage(t, 4, nil)
+// A peer whose process has ended is lost after its last frame is taken, however many frames there
+// are.
+func TestHandleDeaths(t *testing.T) {
+	s := newTestRanks(t, 4, nil)
 	a := s[0]
-	meet(t, s)
+	connectAll(t, s)
 	for _, from := range []int{1, 2} {
 		for k := range 2*batch + 5 {
 			require.NoError(t, s[from].Send(0, word(uint64(k)+1)))
 		}
 	}
 	p := a.peers.At(1)
-	rings := a.rings(t)
+	rings := a.pendingRings(t)
 	p.unreachable()
 	p.unreachable()
 	require.EqualValues(t, 1, a.deaths.Load(), "once")
-	require.Equal(t, rings+1, a.rings(t), "its sleeper wakes once")
+	require.Equal(t, rings+1, a.pendingRings(t), "the doorbell goroutine wakes once")
 	var want []string
 	for _, part := range [][2]int{{1, batch}, {batch + 1, 2 * batch}, {2*batch + 1, 2*batch + 5}} {
 		require.True(t, a.Poll(false))
-		a.isAwake = false
+		a.disarmed = false
 		want = append(sends(1, part[0], part[1]), sends(2, part[0], part[1])...)
 		if part[1] == 2*batch+5 {
 			want = append(want, fmt.Sprintf("1 is lost: shm: rank 1: its process %d has ended", p.pid))
 		}
-		require.Equal(t, want, a.hears(), "those of one rank do not keep off those of another")
+		require.Equal(t, want, a.takeLog(), "frames of one rank do not delay frames of another")
 	}
 	require.Zero(t, a.deaths.Load())
-	require.True(t, p.buried)
-	a.box.head.look.Store(1)
-	require.False(t, a.looks(t))
+	require.True(t, p.deathHandled)
+	a.box.head.doorbellWord.Store(1)
+	require.False(t, a.drain(t))
 	require.Len(t, a.active, 2)
-	// One that was dropped is buried at once.
+	// A peer that was dropped is lost at once.
 	require.NoError(t, s[3].Send(0, word(1)))
 	a.peers.At(3).gone.Store(true)
 	a.peers.At(3).unreachable()
-	require.True(t, a.looks(t))
+	require.True(t, a.drain(t))
 	require.Zero(t, a.deaths.Load())
-	require.Equal(t, []string{fmt.Sprintf("3 is lost: shm: rank 3: its process %d has ended", p.pid)}, a.hears())
-	// One that has never sent, and one that has come unseen.
-	s = onStage(t, 3, nil)
+	require.Equal(t, []string{fmt.Sprintf("3 is lost: shm: rank 3: its process %d has ended", p.pid)}, a.takeLog())
+	// A peer that has never sent, and one that has connected since the last poll.
+	s = newTestRanks(t, 3, nil)
 	a = s[0]
-	a.peers.At(2).meet()
+	a.peers.At(2).connectBack()
 	a.peers.At(1).unreachable()
 	require.NoError(t, s[2].Send(0, word(1)))
 	a.joins = a.box.head.joins.Load()
 	a.peers.At(2).unreachable()
-	a.bury()
-	require.Len(t, a.hears(), 1)
+	a.handleDeaths()
+	require.Len(t, a.takeLog(), 1)
 	require.EqualValues(t, 1, a.deaths.Load())
 	require.True(t, a.Poll(false))
 	a.leave()
-	require.Equal(t, []string{"2 sends 1", fmt.Sprintf("2 is lost: shm: rank 2: its process %d has ended", a.peers.At(2).pid)}, a.hears())
+	require.Equal(t, []string{"2 sends 1", fmt.Sprintf("2 is lost: shm: rank 2: its process %d has ended", a.peers.At(2).pid)}, a.takeLog())
 }
 
-// A process whose end cannot be awaited has ended before, or is not watched.
+// If there is no pidfd of a process, the process has ended, or it is not watched.
 func TestWatchProcess(t *testing.T) {
-	e := onStage(t, 2, nil)[0]
+	e := newTestRanks(t, 2, nil)[0]
 	p := e.peers.At(1)
 	for _, row := range []struct {
 		pid  int
@@ -518,10 +518,10 @@ func TestWatchProcess(t *testing.T) {
 	p.unwatch()
 }
 
-// What reach finds in an address: the memory of the process can be copied if what it says of itself
-// is there.
+// reach enables single copies if it can read the inbox's token at the address in the process's
+// memory.
 func TestReach(t *testing.T) {
-	s := onStage(t, 2, nil)
+	s := newTestRanks(t, 2, nil)
 	a, b := s[0], s[1]
 	wrong := errors.New("no such address")
 	for _, row := range []struct {
@@ -547,24 +547,24 @@ func TestReach(t *testing.T) {
 			continue
 		}
 		require.NoError(t, err)
-		require.Equal(t, row.copy, p.copy)
+		require.Equal(t, row.copy, p.singleCopy)
 		p.box.unmap()
-		p.rope.close()
+		p.doorbell.close()
 	}
 	a.cfg.Lookup = func(int) (string, error) { return "", wrong }
 	require.EqualError(t, a.Send(1, word(1)), "shm: rank 1: no such address")
-	a.cfg.Lookup = nil // it is asked once
+	a.cfg.Lookup = nil // it is called once
 	require.EqualError(t, a.Send(1, word(1)), "shm: rank 1: no such address")
 	_, err := a.Shared(1)
 	require.EqualError(t, err, "shm: rank 1: no such address")
 	require.True(t, a.peers.At(1).dead.Load())
-	require.True(t, a.looks(t))
-	require.Equal(t, []string{"1 is lost: shm: rank 1: no such address"}, a.hears())
+	require.True(t, a.drain(t))
+	require.Equal(t, []string{"1 is lost: shm: rank 1: no such address"}, a.takeLog())
 }
 
-// Ranks have the same memory in common, and each has its own.
+// All ranks see the same shared memory of a rank, and each rank has its own.
 func TestShared(t *testing.T) {
-	s := onStage(t, 3, nil)
+	s := newTestRanks(t, 3, nil)
 	for owner := range s {
 		for i, a := range s {
 			mem, err := a.Shared(owner)

@@ -12,83 +12,85 @@ import (
 	"weft/internal/fabric"
 )
 
-// batch is how many frames of one peer are taken before those of the next.
+// batch is how many frames of one peer a poll takes before it goes on to the next peer.
 const batch = 32
 
-// The bits of the look word. At zero, this rank is to be woken for what comes: package comment,
-// "Who polls".
+// The bits of the doorbell word. At zero, the next producer rings: package comment, "The states of
+// an inbox".
 const (
-	lookRung  = 1 << iota // somebody has written to the pipe, and the sleeper is not up yet
-	lookAwake             // somebody polls
+	wordRung     = 1 << iota // a producer has rung, and the doorbell goroutine is not up yet
+	wordDisarmed             // a goroutine polls
 )
 
 // The endpoint is a source of its rank's engine.
 
-// Costs: a poll is some loads, and so is arming.
+// Costs returns no costs: a poll is a few loads, and to arm is one addition and a few loads.
 func (e *Endpoint) Costs() fabric.Costs { return fabric.Costs{} }
 
-// Arm says in the look word whether this rank is to be woken. (R1, R2)
+// Arm changes the doorbell word: whether producers must ring. (R1, R2)
 func (e *Endpoint) Arm(on bool, _ fabric.Leaving) fabric.Armed {
 	if !on {
-		e.awake()
+		e.disarm()
 		return fabric.ArmedFully
 	}
-	if e.isLeft() {
+	if e.armAndCheck() {
 		return fabric.SomethingHere
 	}
 	return fabric.ArmedFully
 }
 
-// isLeft is the end of polling. It reports whether something is here that nobody would come for; if
-// this rank was rung, the sleeper comes.
-func (e *Endpoint) isLeft() bool {
-	return e.asleep() == 0 && e.ready() //bug:R2
+// armAndCheck ends polling. It reports whether there is work that no goroutine would come for. If
+// the doorbell was rung, the doorbell goroutine comes.
+func (e *Endpoint) armAndCheck() bool {
+	return e.arm() == 0 && e.flushAndCheck() //bug:R2
 }
 
-// asleep takes back what awake has said, and returns the look word.
-func (e *Endpoint) asleep() uint32 {
-	look := &e.box.head.look
-	if !e.isAwake {
-		return look.Load()
+// arm clears wordDisarmed, and returns the doorbell word.
+func (e *Endpoint) arm() uint32 {
+	word := &e.box.head.doorbellWord
+	if !e.disarmed {
+		return word.Load()
 	}
-	e.isAwake = false
-	return look.Add(^uint32(lookAwake - 1))
+	e.disarmed = false
+	return word.Add(^uint32(wordDisarmed - 1))
 }
 
-// awake says that this rank is not to be woken. The caller polls.
-func (e *Endpoint) awake() {
-	if !e.isAwake {
-		e.isAwake = true
-		e.box.head.look.Add(lookAwake)
+// disarm sets wordDisarmed. The caller has the turn to poll.
+func (e *Endpoint) disarm() {
+	if !e.disarmed {
+		e.disarmed = true
+		e.box.head.doorbellWord.Add(wordDisarmed)
 	}
 }
 
-// Knock wakes the sleeper, as a peer does. (W2)
+// RingDoorbell wakes the doorbell goroutine as a peer does (W2), unless it is on its way.
 func (e *Endpoint) RingDoorbell() {
-	if e.box.head.look.CompareAndSwap(0, lookRung) {
-		e.bell.ring()
+	if e.box.head.doorbellWord.CompareAndSwap(0, wordRung) {
+		e.doorbell.ring()
 	}
 }
 
-// Waits reports whether copies are to be made.
-func (e *Endpoint) Waits() bool { return e.bulk.waits.Load() > 0 }
+// Waits reports whether copies are queued for Work.
+func (e *Endpoint) Waits() bool { return e.bulk.queued.Load() > 0 }
 
-// Midway reports whether pieces of a transfer are to come, or to go.
+// Midway reports whether frames are queued, or pieces of a transfer are expected.
 func (e *Endpoint) Midway() bool { return e.pending.Load() > 0 || e.expected.Waiting() }
 
-// sleeper has what has come delivered when nobody polls. It ends when the endpoint is closed.
-func (e *Endpoint) sleeper() {
-	for e.bell.wait() == nil && !e.closed.Load() {
-		e.box.head.look.And(^uint32(lookRung)) //bug:S1
-		e.progress.Ring(e)                     //bug:S1
+// doorbellLoop is the doorbell goroutine: it has frames delivered when no goroutine polls. It ends
+// when the endpoint is closed.
+func (e *Endpoint) doorbellLoop() {
+	for e.doorbell.wait() == nil && !e.closed.Load() {
+		e.box.head.doorbellWord.And(^uint32(wordRung)) //bug:S1
+		e.progress.Ring(e)                             //bug:S1
 	}
 }
 
-// stirs reports whether a poll may find something.
-func (e *Endpoint) stirs() bool { return e.news() || e.pending.Load() > 0 }
+// hasWork reports whether a poll may find something to do.
+func (e *Endpoint) hasWork() bool { return e.hasArrivals() || e.pending.Load() > 0 }
 
-// news reports whether something has come, in as few loads as that can be.
-func (e *Endpoint) news() bool {
+// hasArrivals reports whether there is a frame, a new producer or a dead peer, in as few loads as
+// possible.
+func (e *Endpoint) hasArrivals() bool {
 	for _, p := range e.active {
 		if p.in.ready() {
 			return true
@@ -97,27 +99,27 @@ func (e *Endpoint) news() bool {
 	return e.box.head.joins.Load() != e.joins || e.deaths.Load() > 0
 }
 
-// ready reports whether there is something to do. The caller has the turn to poll.
-func (e *Endpoint) ready() bool {
+// flushAndCheck moves queued frames, and then is hasArrivals. The caller has the turn to poll.
+func (e *Endpoint) flushAndCheck() bool {
 	if e.pending.Load() > 0 {
 		e.flush()
 	}
-	return e.news()
+	return e.hasArrivals()
 }
 
-// Poll delivers what is there and reports whether it was anything. It ends when what the caller
-// waits for has come.
+// Poll delivers frames and moves queued ones, and reports whether it did anything. It returns early
+// when Deliver reports that the frame that the caller waits for has arrived.
 func (e *Endpoint) Poll(patient bool) (did bool) {
-	n := looks
+	n := pollChecks
 	if patient {
-		n = patientLooks
+		n = patientChecks
 	}
-	for !e.stirs() {
+	for !e.hasWork() {
 		if n--; n == 0 {
 			return false
 		}
 	}
-	e.awake()
+	e.disarm()
 	if n := e.box.head.joins.Load(); n != e.joins {
 		e.join(n)
 		did = true
@@ -144,13 +146,13 @@ func (e *Endpoint) Poll(patient bool) (did bool) {
 					err = f.Between(int(ranks))
 				}
 			default:
-				err = p.take(kind, f)
+				err = p.handleControl(kind, f)
 			}
 			if err != nil {
 				p.lose(err)
 			}
 			if p.in.done(n) { //bug:C4
-				p.rouse()
+				p.ringForRoom()
 			}
 			if met { //bug:C4
 				return true
@@ -159,7 +161,7 @@ func (e *Endpoint) Poll(patient bool) (did bool) {
 		gone = gone || p.gone.Load()
 	}
 	if e.deaths.Load() > 0 {
-		e.bury()
+		e.handleDeaths()
 		did, gone = true, true
 	}
 	if gone {
@@ -171,7 +173,8 @@ func (e *Endpoint) Poll(patient bool) (did bool) {
 	return did
 }
 
-// join finds the producers that have come. The caller has the turn to poll.
+// join adds the new producers to active, and connects with them. n is the value of joins that the
+// caller has loaded. The caller has the turn to poll.
 func (e *Endpoint) join(n uint32) {
 	e.joins = n
 	for _, p := range e.peers.All() {
@@ -180,31 +183,32 @@ func (e *Endpoint) join(n uint32) {
 			p.in = e.box.incoming(p.rank)
 			p.in.prepare(len(e.peers.All()))
 			e.active = append(e.active, p)
-			p.meet()
+			p.connectBack()
 		}
 	}
 }
 
-// bury ends the peers whose processes have ended. What they have sent before is delivered. The
-// caller has the turn to poll.
-func (e *Endpoint) bury() {
+// handleDeaths loses the dead peers whose last frames are delivered. The caller has the turn to
+// poll.
+func (e *Endpoint) handleDeaths() {
 	for _, p := range e.peers.All() {
-		if p.dead.Load() && !p.buried {
-			if !p.joined { //bug:death-of-stranger
-				e.join(e.box.head.joins.Load()) // it may have come, and sent, since poll has looked
+		if p.dead.Load() && !p.deathHandled {
+			if !p.joined { //bug:death-before-join
+				// The peer may have connected and sent since the poll loaded joins.
+				e.join(e.box.head.joins.Load())
 			}
 			if p.joined && !p.gone.Load() && p.in.ready() { //bug:death
-				continue // poll comes again
+				continue // until a later poll has delivered its frames
 			}
-			p.buried = true
+			p.deathHandled = true
 			e.deaths.Add(-1)
 			p.lose(fmt.Errorf("its process %d has ended", p.pid))
 		}
 	}
 }
 
-// flush moves frames that have waited for room, and reports whether there were any. The caller has
-// the turn to poll.
+// flush moves queued frames to rings that have room, and reports whether it moved any. The caller
+// has the turn to poll.
 func (e *Endpoint) flush() (did bool) {
 	for _, p := range e.peers.All() {
 		if p.queued.Load() {
@@ -214,11 +218,11 @@ func (e *Endpoint) flush() (did bool) {
 	return did
 }
 
-// Drop ends everything with a peer, which the layer above knows to be lost. Its memory stays mapped
-// until the endpoint is closed: somebody may be looking at it.
+// Drop ends everything with a peer that the layer above knows to be lost. The peer's inbox stays
+// mapped until the endpoint is closed: another goroutine may be reading it.
 func (e *Endpoint) Drop(peer int, err error) {
 	if p := e.peers.At(peer); p != nil && peer != e.cfg.Rank && e.bound.Load() && !e.closed.Load() {
 		p.lose(err)
-		e.bell.ring() // whatever the look word says: package comment, "Loss"
+		e.doorbell.ring() // whatever the doorbell word is: package comment, "Loss"
 	}
 }

@@ -17,13 +17,13 @@ import (
 	"weft/internal/fabric"
 )
 
-// setUp returns both ends of a ring of which pos bytes have been used, and all are taken.
+// setUp sets both ends of an empty ring to position pos.
 func (c *ring) setUp(p *ring, pos uint64) {
 	p.pos, p.head, c.pos, c.published = pos, pos, pos, pos
 	c.ctl.head.Store(pos)
 }
 
-// at returns the first word of the frame at a place of the ring.
+// at returns the first word of the line at a position.
 func (r *ring) at(pos uint64) uint64 { return r.word(pos & (ringSize - 1)).Load() }
 
 func TestLines(t *testing.T) {
@@ -32,13 +32,14 @@ func TestLines(t *testing.T) {
 	}
 }
 
-// A frame is written at the next line, or where it does not fit before the end, at the beginning,
-// behind a word that says so; it comes out as it went in, and leaves its lines with zero in front.
+// A frame is written at the next line. If it does not fit before the end of the lap, a wrap word is
+// written there, and the frame at the beginning. It is read unchanged, and the first words of its
+// lines are zero afterwards.
 func TestRingLayout(t *testing.T) {
 	for _, size := range []int{0, 1, 7, 8, 9, 72, 73, 1000, MaxFrame - 1, MaxFrame} {
 		need := lines(headSize + size)
+		// before is the number of bytes to the end of the lap.
 		for _, before := range []uint64{need - lineSize, need, need + lineSize, lineSize, ringSize - lineSize, ringSize} {
-			// of the end
 			if before == 0 || before > ringSize {
 				continue
 			}
@@ -65,7 +66,7 @@ func TestRingLayout(t *testing.T) {
 				require.True(t, bytes.Equal(f.Data, p.data[off+56:off+56+uint64(size)]))
 
 				next := uint64(valid | kindFrame<<kindShift)
-				p.word(p.pos & (ringSize - 1)).Store(next) // which stays as it is
+				p.word(p.pos & (ringSize - 1)).Store(next) // must stay unchanged
 				var got fabric.Frame
 				kind, n, err := c.get(&got)
 				require.NoError(t, err)
@@ -74,7 +75,7 @@ func TestRingLayout(t *testing.T) {
 				require.Equal(t, f.Head, got.Head)
 				require.Equal(t, []int32{5, MaxSize - 1}, []int32{got.Origin, got.Target})
 				require.True(t, bytes.Equal(f.Data, got.Data))
-				require.Equal(t, size, cap(got.Data), "what the handler appends does not come into the ring")
+				require.Equal(t, size, cap(got.Data), "an append by the handler does not write to the ring")
 				require.Equal(t, begin, c.pos)
 				if begin != pos {
 					require.Zero(t, p.at(pos), "the word in the rest of the lap is gone")
@@ -92,8 +93,8 @@ func TestRingLayout(t *testing.T) {
 	}
 }
 
-// A producer writes exactly as long as there is room, and looks for how far the consumer is only
-// when the ring seems to be full; what it finds there counts if it makes sense.
+// A producer writes exactly as long as there is room. It reads the consumer's position only when
+// the ring seems full, and ignores a position that makes no sense.
 func TestRingFull(t *testing.T) {
 	small, two := &fabric.Frame{}, &fabric.Frame{Data: make([]byte, 9)}
 	for _, lead := range []uint64{0, lineSize, ringSize / 2, ringSize - lineSize, 5*ringSize + 3*lineSize} {
@@ -106,19 +107,19 @@ func TestRingFull(t *testing.T) {
 		require.Equal(t, ringSize/lineSize, n)
 		require.Equal(t, lead, p.head)
 		for _, row := range []struct {
-			head uint64 // what the consumer's word says
+			head uint64 // the consumer's published position
 			room uint64
-			is   uint64 // what the producer knows then
+			is   uint64 // the producer's copy of it afterwards
 		}{
-			{lead - 1, 0, lead}, // back
+			{lead - 1, 0, lead}, // backwards
 			{lead, 0, lead},
-			{lead + ringSize + 1, 0, lead}, // beyond what was written
+			{lead + ringSize + 1, 0, lead}, // beyond the last written byte
 			{^uint64(0), 0, lead},
 			{lead + lineSize - 1, 0, lead + lineSize - 1}, // no line, but it makes sense
 			{lead + lineSize, 1, lead + lineSize},
 			{lead + 2*lineSize, 1, lead + 2*lineSize},
 			{lead + 2*lineSize, 0, lead + 2*lineSize},
-			{lead, 0, lead + 2*lineSize}, // back again
+			{lead, 0, lead + 2*lineSize}, // backwards
 			{lead + 2*lineSize + ringSize, ringSize / lineSize, lead + 2*lineSize + ringSize},
 		} {
 			c.ctl.head.Store(row.head)
@@ -144,7 +145,7 @@ func TestRingFull(t *testing.T) {
 		c.ctl.head.Store(ringSize + free - lineSize)
 		require.Equal(t, free == 3*lineSize, p.put(kindFrame, two), "%d bytes are free, of which a line at the end", free)
 	}
-	// It does not look while there is room.
+	// It does not read the position while there is room.
 	p, c := pair()
 	c.setUp(p, 0)
 	require.True(t, p.put(kindFrame, small))
@@ -157,8 +158,7 @@ func TestRingFull(t *testing.T) {
 	require.EqualValues(t, lineSize, p.head)
 }
 
-// A consumer says how far it is after a quarter of the ring, and at once where the producer waits
-// for that.
+// A consumer publishes its position after a quarter of the ring, and at once if the producer waits.
 func TestRingPublishes(t *testing.T) {
 	for _, waits := range []int{-1, 0, 1, maxLag/lineSize - 1, maxLag / lineSize} {
 		p, c := pair()
@@ -183,14 +183,14 @@ func TestRingPublishes(t *testing.T) {
 	}
 }
 
-// A word that no producer writes is an error, which says what and where, and is not behind the
-// ring.
+// A first word that no producer writes is an error with the word and its offset, which is within
+// the ring.
 func TestRingDamaged(t *testing.T) {
 	const last = ringSize - lineSize
 	for _, row := range []struct {
 		off, word uint64
-		bytes     uint64 // of a frame that is one
-		next      bool   // it says to go on at the beginning, where nothing is
+		bytes     uint64 // size of the frame if it is valid
+		next      bool   // it is a valid wrap word, with no frame at the beginning
 	}{
 		{off: 0, word: 1},
 		{off: 0, word: kindFrame << kindShift},
@@ -234,7 +234,7 @@ func TestRingDamaged(t *testing.T) {
 			require.Equal(t, row.bytes, n)
 			require.Len(t, f.Data, int(row.word&(1<<kindShift-1)))
 		default:
-			require.EqualError(t, err, fmt.Sprintf("a frame that begins with %#x at %d", row.word, row.off))
+			require.EqualError(t, err, fmt.Sprintf("a malformed frame at byte %d of its ring: first word %#x", row.off, row.word))
 			require.Zero(t, kind)
 			require.Zero(t, n)
 			require.Equal(t, fabric.Frame{}, f)
@@ -242,8 +242,8 @@ func TestRingDamaged(t *testing.T) {
 	}
 }
 
-// A producer and a consumer in two goroutines, with a ring that is full most of the time: the
-// producer waits for what F2, F3 and C3 of the package comment promise.
+// A producer and a consumer in two goroutines, with a ring that is full most of the time. The
+// producer waits for room by F2, F3 and C3 of the package comment.
 func TestRingHammer(t *testing.T) {
 	p, c := pair()
 	room, over := make(chan struct{}, 1), make(chan struct{})
@@ -286,7 +286,7 @@ func TestRingHammer(t *testing.T) {
 			}
 			<-room
 		}
-		select { // of a wait that F3 has ended
+		select { // left over from a wait that F3 has ended
 		case <-room:
 		default:
 		}

@@ -22,8 +22,8 @@ func pair() (producer, consumer *ring) {
 	return &ring{data: data, ctl: ctl}, &ring{data: data, ctl: ctl}
 }
 
-// Frames of all sizes come out as they went in, however full the ring is, and a producer that has
-// no room is told when there is.
+// Frames of all sizes are read unchanged, however full the ring is, and a producer without room is
+// woken when there is room.
 func TestRing(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 2))
 	p, c := pair()
@@ -48,7 +48,7 @@ func TestRing(t *testing.T) {
 				continue
 			}
 			p.ctl.waiting.Store(1)
-			require.False(t, p.put(kindFrame, next), "nobody has taken anything")
+			require.False(t, p.put(kindFrame, next), "the consumer has taken nothing")
 			waits = true
 			continue
 		}
@@ -81,7 +81,7 @@ func TestRing(t *testing.T) {
 	require.Equal(t, make([]byte, 8), firstWords(p.data), "a word that is not zero looks like a frame in the next lap")
 }
 
-// firstWords is the first words of all lines, or-ed.
+// firstWords returns the bitwise or of the first words of all lines.
 func firstWords(data []byte) []byte {
 	all := make([]byte, 8)
 	for i := 0; i < len(data); i += lineSize {
@@ -92,8 +92,8 @@ func firstWords(data []byte) []byte {
 	return all
 }
 
-// After the ring was empty, the largest frame fits: what the consumer has not published is less
-// than what is left.
+// The largest frame fits into an empty ring at each position: the part that the consumer has not
+// published is smaller than the rest.
 func TestRingIsNeverStuck(t *testing.T) {
 	for lead := uint64(0); lead < ringSize; lead += 127 * lineSize {
 		p, c := pair()
@@ -109,7 +109,7 @@ func TestRingIsNeverStuck(t *testing.T) {
 	}
 }
 
-// Whatever another process writes to the ring, frames that come out are within it.
+// Whatever another process writes to the ring, the frames that get returns lie within it.
 func FuzzRing(f *testing.F) {
 	f.Add(uint64(valid|kindFrame<<kindShift|8), uint64(0), uint32(0))
 	f.Add(uint64(valid|kindWrap<<kindShift), uint64(valid|kindWrap<<kindShift), uint32(64))

@@ -13,8 +13,8 @@ import (
 	"weft/internal/xatomic"
 )
 
-// The first word of a frame: the length of the data, the kind, where it comes from and where it
-// goes, and a bit that is always set.
+// The first word of a frame: the length of the data, the kind, the origin, the target, and a bit
+// that is always set.
 const (
 	kindShift   = 20
 	originShift = kindShift + 8
@@ -24,39 +24,42 @@ const (
 	rankMask    = 1<<rankBits - 1
 )
 
-// The kinds of frames. The words of those that are not the handler's are given.
+// The kinds of frames. For control frames, the words of the head are given.
 const (
-	kindFrame  = 1 + iota
-	kindWrap   // the rest of the ring is not used in this lap
-	kindClose  // the last frame
-	kindPiece  // a part of a transfer: key, offset; and its bytes
-	kindOffer  // a transfer can be read: key, address, bytes
-	kindInvite // the sender may help to write one: key, address, bytes, counter and generation
-	kindOver   // a transfer has ended: key, 1 if this comes from its sender
+	kindFrame  = 1 + iota // for the handler
+	kindWrap              // no frame: the rest of the ring is not used in this lap
+	kindClose             // the last frame
+	kindPiece             // a part of a transfer: key, offset; and its bytes
+	kindOffer             // a transfer can be read: key, address, bytes
+	// the sender may help to write: key, address, bytes, counter and generation
+	kindInvite
+	kindOver              // a transfer has ended: key, 1 if the transfer's sender reports it
 	numKinds
 )
 
-// ring is one direction between two processes, as one of them sees it: the shared memory, and the
-// side's own place in it.
+// ring is one side (producer or consumer) of one direction between two processes: the shared
+// memory, and this side's position.
 type ring struct {
 	data []byte // ringSize
 	ctl  *ringControl
 
-	pos       uint64 // producer: where the next frame goes; consumer: where it comes. Only grows
-	published uint64 // consumer: what ctl.head says
-	head      uint64 // producer: what ctl.head said
+	// position of the next frame to write (producer) or read (consumer); only grows
+	pos       uint64
+	published uint64 // consumer: the value of ctl.head
+	head      uint64 // producer: the value of ctl.head when last read
 }
 
-// ringControl is the shared part of a ring beside its data.
+// ringControl is the shared memory of a ring besides its data.
 type ringControl struct {
-	head    xatomic.Uint64 // consumed up to here; written by the consumer
-	_       [lineSize - 8]byte
-	waiting xatomic.Uint32 // the producer has frames that do not fit
-	joined  xatomic.Uint32 // there is a producer
-	_       [lineSize - 8]byte
-	deals   [numDeals]deal
+	head     xatomic.Uint64 // all before this position is consumed; written by the consumer
+	_        [lineSize - 8]byte
+	waiting  xatomic.Uint32 // the producer has frames that do not fit
+	joined   xatomic.Uint32 // there is a producer
+	_        [lineSize - 8]byte
+	counters [numCounters]chunkCounter
 }
 
+// word returns the first word of the line at off.
 func (r *ring) word(off uint64) *xatomic.Uint64 {
 	return (*xatomic.Uint64)(unsafe.Pointer(&r.data[off]))
 }
@@ -66,6 +69,7 @@ func (r *ring) words(off uint64) *[fabric.HeadWords]uint64 {
 	return (*[fabric.HeadWords]uint64)(unsafe.Pointer(&r.data[off+8]))
 }
 
+// lines rounds n bytes up to whole cache lines.
 func lines(n int) uint64 { return (uint64(n) + lineSize - 1) &^ (lineSize - 1) }
 
 // put writes a frame; false if there is no room. Producer.
@@ -77,7 +81,7 @@ func (r *ring) put(kind uint64, f *fabric.Frame) bool {
 		total += ringSize - off
 	}
 	if r.pos+total-r.head > ringSize {
-		// A head that makes no sense only keeps this side from sending.
+		// Ignore a head that makes no sense: it only keeps this side from sending.
 		if h := r.ctl.head.Load(); h <= r.pos {
 			r.head = max(r.head, h)
 		}
@@ -123,7 +127,7 @@ func (r *ring) get(f *fabric.Frame) (kind uint64, n uint64, err error) {
 			f.Data = r.data[off+headSize : off+headSize+length : off+headSize+length]
 			return kind, lines(headSize + int(length)), nil
 		}
-		return 0, 0, fmt.Errorf("a frame that begins with %#x at %d", w, off)
+		return 0, 0, fmt.Errorf("a malformed frame at byte %d of its ring: first word %#x", off, w)
 	}
 }
 
@@ -137,7 +141,8 @@ func (r *ring) done(n uint64) (wake bool) {
 	if r.pos-r.published >= maxLag {
 		r.publish()
 	}
-	// After the place is published: a producer that begins to wait behind this finds it.
+	// After the position is published: a producer that begins to wait after this load finds the
+	// position.
 	if r.ctl.waiting.Load() == 0 {
 		return false
 	}

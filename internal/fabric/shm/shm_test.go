@@ -42,10 +42,10 @@ func openAll(t testing.TB, n int, change func(*Config)) []*Endpoint {
 	return eps
 }
 
-// bind binds an endpoint, and an engine that polls it.
+// bind binds an endpoint to a handler and an engine.
 func bind(e *Endpoint, h fabric.Handler) *progress.Engine { return bindHeld(e, h, nil) }
 
-// bindHeld is bind for an engine that leaves it to callers to poll until hold is closed.
+// bindHeld is bind, with an engine that polls only in its callers' goroutines until hold is closed.
 func bindHeld(e *Endpoint, h fabric.Handler, hold <-chan struct{}) *progress.Engine {
 	g := progress.New(e.Sources(), progress.Config{Ranks: 1, Hold: hold})
 	e.Bind(h, g)
@@ -102,12 +102,12 @@ func TestGrowing(t *testing.T) {
 	})
 }
 
-// The conformance suite, with goroutines that poll beside it.
-func TestConformanceLooking(t *testing.T) {
+// The conformance suite, with other goroutines that poll meanwhile.
+func TestConformancePolling(t *testing.T) {
 	fabrictest.RunPolling(t, func(t *testing.T, n int) []fabric.Endpoint { return asFabric(openAll(t, n, nil)) })
 }
 
-// Ranks that there are not share no memory, and what is no address of a rank is said to be none.
+// Shared refuses ranks that do not exist, and Send reports malformed addresses.
 func TestNoSuchRank(t *testing.T) {
 	eps := openAll(t, 2, nil)
 	for _, rank := range []int{-1, 2} {
@@ -137,7 +137,7 @@ func TestNoSuchRank(t *testing.T) {
 		addr := strings.TrimSpace(strings.Join(f, " "))
 		e, err := New(Config{Rank: 0, Size: 2, Lookup: func(int) (string, error) { return addr, nil }})
 		require.NoError(t, err)
-		require.ErrorContains(t, e.Send(1, fabric.Frame{}), fmt.Sprintf("%q is no address", addr), name)
+		require.ErrorContains(t, e.Send(1, fabric.Frame{}), fmt.Sprintf("%q is not an address", addr), name)
 		require.NoError(t, e.Close())
 	}
 }

@@ -5,7 +5,7 @@
 
 package shm
 
-// Small enough for all orders: a ring of four lines, and frames of one or two.
+// Small enough to run all orders: a ring of four lines, and frames of one or two.
 const (
 	ringSize = 4 * lineSize
 	maxLag   = 2 * lineSize

@@ -12,41 +12,43 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// numDeals is the number of transfers of one pair of ranks and direction that both sides copy at
-// once. Others are the receiver's alone.
-const numDeals = 8
+// numCounters is the number of transfers that both sides copy at one time, for one pair of ranks
+// and one direction. The receiver copies further ones alone.
+const numCounters = 8
 
-// deal deals out the chunks of a transfer to its two sides. It lies in the receiver's inbox.
-type deal struct {
-	next atomic.Uint64 // generation << 32 | chunk
+// chunkCounter hands out the chunks of a transfer to its two sides. It lies in the receiver's
+// inbox.
+type chunkCounter struct {
+	next atomic.Uint64 // generation << 32 | next chunk
 	_    [lineSize - 8]byte
 	over atomic.Uint64 // generation << 32 | chunks that are copied
 	_    [lineSize - 8]byte
 }
 
-// start makes a new transfer's deal. The receiver, which has seen the last one end.
-func (d *deal) start() (generation uint32) {
-	generation = uint32(d.next.Load()>>32) + 1
-	d.over.Store(uint64(generation) << 32)
-	d.next.Store(uint64(generation) << 32)
+// start begins a new transfer, with the next generation. Only the receiver calls it, after it has
+// seen the previous transfer end.
+func (c *chunkCounter) start() (generation uint32) {
+	generation = uint32(c.next.Load()>>32) + 1
+	c.over.Store(uint64(generation) << 32)
+	c.next.Store(uint64(generation) << 32)
 	return generation
 }
 
-// take returns a chunk that the caller is to copy; false if none is left, or the transfer is over.
-func (d *deal) take(generation uint32, chunks uint64) (uint64, bool) {
+// take returns a chunk that the caller must copy; false if none is left, or the transfer has ended.
+func (c *chunkCounter) take(generation uint32, chunks uint64) (uint64, bool) {
 	for {
-		w := d.next.Load()
+		w := c.next.Load()
 		if uint32(w>>32) != generation || w&(1<<32-1) >= chunks {
 			return 0, false
 		}
-		if d.next.CompareAndSwap(w, w+1) {
+		if c.next.CompareAndSwap(w, w+1) {
 			return w & (1<<32 - 1), true
 		}
 	}
 }
 
-// end says that a chunk is copied, and reports whether it was the last.
-func (d *deal) end(chunks uint64) bool { return d.over.Add(1)&(1<<32-1) == chunks }
+// end counts a chunk as copied, and reports whether it was the last.
+func (c *chunkCounter) end(chunks uint64) bool { return c.over.Add(1)&(1<<32-1) == chunks }
 
 // readPeer copies from the memory of another process.
 func readPeer(pid int, dst []byte, addr uint64) error {
@@ -58,6 +60,7 @@ func writePeer(pid int, src []byte, addr uint64) error {
 	return across(pid, src, addr, unix.ProcessVMWritev)
 }
 
+// across copies all of mem with move, which is process_vm_readv or process_vm_writev.
 func across(pid int, mem []byte, addr uint64, move func(int, []unix.Iovec, []unix.RemoteIovec, uint) (int, error)) error {
 	for len(mem) > 0 {
 		local := [1]unix.Iovec{{Base: &mem[0]}}

@@ -16,10 +16,10 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A counter goes from transfer to transfer, each with its own generation, and deals out each chunk
-// once.
-func TestDealSteps(t *testing.T) {
-	var d deal
+// A counter serves one transfer after another, each with its own generation, and hands out each
+// chunk once.
+func TestChunkCounterSteps(t *testing.T) {
+	var d chunkCounter
 	for g := uint32(1); g < 4; g++ {
 		require.Equal(t, g, d.start())
 		require.Equal(t, uint64(g)<<32, d.next.Load())
@@ -53,8 +53,8 @@ func TestDealSteps(t *testing.T) {
 
 // Both sides together get each chunk once, and a late helper gets none of another transfer,
 // whenever it comes.
-func TestDeal(t *testing.T) {
-	var d deal
+func TestChunkCounter(t *testing.T) {
+	var d chunkCounter
 	const rounds, chunks = 100, 50
 	var seen [rounds + 1][chunks]int
 	generations := make(chan uint32, 2*rounds)
@@ -84,7 +84,7 @@ func TestDeal(t *testing.T) {
 		g := d.start()
 		generations <- g
 		lasts[1] += help(g)
-		for d.over.Load()&(1<<32-1) != chunks { // the receiver begins no other before
+		for d.over.Load()&(1<<32-1) != chunks { // until then, the receiver begins no other
 			runtime.Gosched()
 		}
 	}
@@ -98,11 +98,10 @@ func TestDeal(t *testing.T) {
 	}
 }
 
-// crossed has an address that stays.
+// crossed has a constant address.
 var crossed [4]byte
 
-// A copy by the kernel goes on where it was cut short or disturbed, and ends with the error that
-// there is.
+// across continues a copy that the kernel cut short or interrupted, and returns any other error.
 func TestAcross(t *testing.T) {
 	broken := errors.New("broken")
 	type move struct {
@@ -115,7 +114,7 @@ func TestAcross(t *testing.T) {
 	}{
 		"at once":           {[]move{{10, nil}}, nil},
 		"in parts":          {[]move{{1, nil}, {7, nil}, {2, nil}}, nil},
-		"disturbed":         {[]move{{-1, unix.EINTR}, {4, nil}, {0, unix.EINTR}, {6, nil}}, nil},
+		"interrupted":       {[]move{{-1, unix.EINTR}, {4, nil}, {0, unix.EINTR}, {6, nil}}, nil},
 		"broken":            {[]move{{4, nil}, {-1, broken}}, broken},
 		"no such process":   {[]move{{-1, unix.ESRCH}}, unix.ESRCH},
 		"it does not go on": {[]move{{9, nil}, {0, nil}}, unix.EFAULT},
