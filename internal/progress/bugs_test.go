@@ -11,7 +11,7 @@ import (
 	"weft/internal/explore"
 )
 
-// TestPlantedBugs: each step of README.md, left out or out of order, is found by the exploration.
+// TestPlantedBugs: the exploration finds each step of README.md that is left out or out of order.
 func TestPlantedBugs(t *testing.T) { explore.FindBugs(t, "progress", plantedBugs) }
 
 var plantedBugs = []explore.Bug{
@@ -34,7 +34,7 @@ var plantedBugs = []explore.Bug{
 		New: ``,
 	},
 	{
-		Name: "S1 behind S2", File: "turn.go", Test: "TestExploreTurn",
+		Name: "S1 after S2", File: "turn.go", Test: "TestExploreTurn",
 		At: "S1",
 		New: `	if t.word.Or(called)&polling != 0 || !t.enter() {
 		t.fired.Or(1 << source)
@@ -44,7 +44,7 @@ var plantedBugs = []explore.Bug{
 `,
 	},
 	{
-		Name: "S2 looks before it calls", File: "turn.go", Test: "TestExploreTurn",
+		Name: "S2 checks before it calls", File: "turn.go", Test: "TestExploreTurn",
 		At: "S1",
 		New: `	t.fired.Or(1 << source)
 	if !t.enter() {
@@ -53,7 +53,7 @@ var plantedBugs = []explore.Bug{
 `,
 	},
 	{
-		Name: "C1 only if nobody looks", File: "turn.go", Test: "TestExploreTurn",
+		Name: "C1 only if no goroutine polls", File: "turn.go", Test: "TestExploreTurn",
 		At: "C1",
 		New: `	if t.enter() {
 		t.serve()
@@ -62,14 +62,14 @@ var plantedBugs = []explore.Bug{
 `,
 	},
 	{
-		Name: "who looks for long forgets that he has disarmed", File: "turn.go", Test: "TestExploreTurn",
+		Name: "disarming is not recorded", File: "turn.go", Test: "TestExploreTurn",
 		At: "disarmed",
 		New: `		t.sources[bits.TrailingZeros32(sources)].Arm(false, fabric.LeavingInVain)
 `,
 	},
 	{
-		Name: "who leaves arms for ever", File: "turn.go", Test: "TestExploreTurn",
-		At: "tired",
+		Name: "a leaving goroutine arms for ever", File: "turn.go", Test: "TestExploreTurn",
+		At: "exhausted",
 		New: `	return false
 `,
 	},
@@ -79,25 +79,25 @@ var plantedBugs = []explore.Bug{
 		New: ``,
 	},
 	{
-		Name: "who leaves is armed before he arms", File: "turn.go", Test: "TestExploreTurn",
+		Name: "a source counts as armed without arming", File: "turn.go", Test: "TestExploreTurn",
 		At: "arm",
 		New: `	return fabric.ArmedFully
 `,
 	},
 	{
-		Name: "what is put off counts as armed", File: "turn.go", Test: "TestExploreRapid",
-		At:  "put-off",
+		Name: "a deferred source counts as armed", File: "turn.go", Test: "TestExploreRapid",
+		At:  "deferred",
 		New: ``,
 	},
 	{
-		Name: "what is here when it is armed lies", File: "turn.go", Test: "TestExploreQuiet",
+		Name: "a frame that is there at arming stays", File: "turn.go", Test: "TestExploreMemory",
 		At: "once-more",
 		New: `		return false
 `,
 	},
 	{
-		Name: "a caller that may not poll leaves what is here", File: "turn.go", Test: "TestExploreQuiet",
-		At: "knock",
+		Name: "a caller that may not poll leaves a frame", File: "turn.go", Test: "TestExploreMemory",
+		At: "ring",
 		New: `			return false
 `,
 	},
@@ -110,12 +110,12 @@ var plantedBugs = []explore.Bug{
 `,
 	},
 	{
-		Name: "the guard is thought to come again", File: "turn.go", Test: "TestExploreRapid",
+		Name: "the guard is assumed to come again", File: "turn.go", Test: "TestExploreRapid",
 		At:  "again",
 		New: ``,
 	},
 	{
-		Name: "the guard does not look", File: "turn.go", Test: "TestExploreRapid",
+		Name: "the guard does not arm", File: "turn.go", Test: "TestExploreRapid",
 		At: "G3",
 		New: `	t.word.Store(0)
 `,

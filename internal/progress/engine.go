@@ -1,13 +1,14 @@
 // SPDX-FileCopyrightText: The weft authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package progress has the engine that polls the fabrics of a rank: which goroutine polls, for how
-// long, and what wakes somebody when nobody does. README.md has the protocol.
+// Package progress has the engine that polls the fabrics of a rank. The engine decides which
+// goroutine polls, for how long, and what wakes a goroutine when none polls. README.md has the
+// states and the protocol.
 //
 //	e := progress.New(ep.Sources(), progress.Config{Ranks: 1})
 //	ep.Bind(handler, e)
-//	e.Look(woken, false) // a goroutine that waits for something in this channel
-//	e.Try()              // a loop around Test
+//	e.PollChannel(woken, false) // in a goroutine that waits for a value in this channel
+//	e.Try()                     // in a loop around Test
 package progress
 
 import (
@@ -24,47 +25,47 @@ import (
 
 const cacheLine = 64
 
-// Config says how an engine gives way to others.
+// Config says how many ranks share the process and the processors, and so how an engine yields.
 type Config struct {
-	Ranks   int  // that share this process
-	Crowded bool // more ranks share the processors of this node than these are
-	Full    bool // no rank has a second processor: its node has fewer than two for each
-	// Hold, if not nil, keeps the goroutines of doorbells, and the guard, from polling until it is
-	// closed. For tests.
+	Ranks   int  // number of ranks in this process
+	Crowded bool // this node has more ranks than processors
+	Full    bool // this node has fewer than two processors for each rank
+	// Hold, if not nil, keeps doorbell goroutines and the guard from polling until it is closed.
+	// For tests.
 	Hold <-chan struct{}
 }
 
-// Engine drives the sources of one rank. All methods may be called by any goroutine, but as they
-// say.
+// Engine polls the sources of one rank. One goroutine at a time has the turn, which is the right to
+// poll. All methods may be called by any goroutine, except where they require the turn.
 type Engine struct {
 	// Constant after construction.
 	cfg        Config
-	known      []fabric.Source
-	aside      uint32 // sources that are dear to poll,
-	dear       uint32 // and to arm
-	readers    bool   // there are goroutines that read, which must get the processor
-	yieldEvery uint32 // tries until other goroutines get it
-	full       bool   // no processor is left for a goroutine that polls beside the rank
-	timer      timer  // the guard's
+	sources    []fabric.Source
+	costlyPoll uint32 // sources that are costly to poll, as a set
+	costlyArm  uint32 // sources that are costly to arm, as a set
+	readers    bool   // there are reader goroutines, which must get the processor
+	yieldEvery uint32 // number of tries for each yield to other goroutines
+	full       bool   // there is no spare processor for a doorbell goroutine that polls
+	timer      timer  // of the guard
 
 	turn turn
 
-	// Of who has the turn.
-	last int           // the source that has found something last
-	left time.Duration // when somebody has left, for soon
+	// Owned by the goroutine that has the turn.
+	last int           // the last source that had something
+	left time.Duration // when a goroutine last left with costly sources unarmed, for morePollsSoon
 
-	polled atomic.Int64  // when a loop has polled, for dear sources
-	gaveUp atomic.Int64  // when somebody stopped looking with nothing found, and so may be asleep
-	ending xatomic.Int32 // calls of Retire under way: nobody else takes the turn
+	polled   atomic.Int64  // when a loop last polled; kept only if a source is costly to arm
+	// when a waiter last stopped polling with nothing found; it may be asleep
+	gaveUp   atomic.Int64
+	retiring xatomic.Int32 // calls of Retire in progress: no other goroutine takes the turn
 
-	_ [cacheLine]byte // loops of ranks that share a process count in lines of their own
-	// tries in a row that have delivered nothing, of all goroutines of the rank
+	_ [cacheLine]byte // ranks that share a process count tries in different cache lines
+	// tries in a row that have delivered nothing, by all goroutines of the rank
 	tries atomic.Uint32
 	_     [cacheLine]byte
 }
 
-// New returns the engine of these sources, all armed: none, if nothing comes in a way that can be
-// polled.
+// New returns the engine of these sources, all of which are armed. There may be none.
 func New(sources []fabric.Source, cfg Config) *Engine {
 	e := &Engine{cfg: cfg, full: cfg.Full || runtime.NumCPU() == 1}
 	for _, s := range sources {
@@ -73,19 +74,19 @@ func New(sources []fabric.Source, cfg Config) *Engine {
 			e.readers = true
 			continue
 		}
-		bit := uint32(1) << len(e.known)
-		e.known = append(e.known, s)
+		bit := uint32(1) << len(e.sources)
+		e.sources = append(e.sources, s)
 		if c.Poll {
-			e.aside |= bit
+			e.costlyPoll |= bit
 		}
 		if c.Arm {
-			e.dear |= bit
+			e.costlyArm |= bit
 		}
 	}
-	e.turn.init(e, slices.Clone(e.known), e.dear)
+	e.turn.init(e, slices.Clone(e.sources), e.costlyArm)
 	e.timer = newTimer(func() {
-		if e.held() || !e.turn.watch() {
-			e.guard()
+		if e.onHold() || !e.turn.guardPoll() {
+			e.startGuard()
 		}
 		e.work()
 	})
@@ -102,16 +103,16 @@ func New(sources []fabric.Source, cfg Config) *Engine {
 	return e
 }
 
-// Polls reports whether anything comes in a way that can be polled.
-func (e *Engine) Polls() bool { return len(e.known) > 0 }
+// Polls reports whether there is a source that can be polled.
+func (e *Engine) Polls() bool { return len(e.sources) > 0 }
 
-// Try delivers what has come. If nothing has, it now and then gives the processor to others: a loop
-// around Test must not starve the goroutine, or the process, that it waits for. It never waits:
-// where another goroutine has the turn, what comes is left to that one, so it may be called
-// anywhere, also in a callback. It reports whether this call has delivered anything.
+// Try polls once, and reports whether this call has delivered anything. If not, it now and then
+// yields the processor: a loop around Test must not starve the goroutine, or the process, that it
+// waits for. Try never waits: if another goroutine has the turn, Try leaves the poll to that
+// goroutine. So it may be called anywhere, also in a callback.
 func (e *Engine) Try() (delivered bool) {
 	n := e.tries.Add(1)
-	if e.Polls() && e.poll1(int(n&math.MaxInt32)) {
+	if e.Polls() && e.pollOnce(int(n&math.MaxInt32)) {
 		e.tries.Store(0)
 		return true
 	}
@@ -119,58 +120,61 @@ func (e *Engine) Try() (delivered bool) {
 		runtime.Gosched()
 	}
 	if e.readers && n%readEvery == 0 {
-		// when no goroutine can run, Go's poller looks, and wakes readers
+		// When no goroutine can run, Go's scheduler polls the network, and wakes readers.
 		time.Sleep(time.Microsecond)
 	}
 	return false
 }
 
-// Poll is Try for who has other work if there is nothing, and sees to others' processors itself.
-func (e *Engine) Poll() bool { return e.Polls() && e.poll1(0) }
+// Poll is Try for a caller that has other work if there is nothing, and that yields the processor
+// itself.
+func (e *Engine) Poll() bool { return e.Polls() && e.pollOnce(0) }
 
-// poll1 polls once. tries is how many in a row have found nothing if this one does; 0: the caller
-// does not say. Where somebody else has the turn, nothing is left to it; but a doorbell's goroutine
-// makes way for one that polls in a loop.
+// pollOnce polls once. tries is the number of polls in a row, this one included, that have found
+// nothing if this one finds nothing; 0: not in a loop. If another goroutine has the turn, pollOnce
+// does not poll; but if that is a doorbell goroutine and the caller is a loop, it requests the
+// turn.
 //
-// A poll that finds nothing arms and disarms nothing: another processor may have that word's line,
-// and a loop of polls would take it away each time. One that finds something disarms what is cheap
-// to arm (see fabric.Source.Poll), so that nobody wakes a sleeper for what comes meanwhile. A loop
-// that has found nothing for long disarms what is dear as well, and leaves as if it had found
-// something: it will be back before the guard comes.
-func (e *Engine) poll1(tries int) (did bool) {
+// A poll that finds nothing arms and disarms nothing: another processor may have the cache line of
+// the source's word, and a loop of polls would take the line away each time. A poll that finds
+// something disarms the source if it is cheap to arm (see fabric.Source.Poll), so that no peer
+// rings for frames that arrive meanwhile. A loop that has found nothing for long also disarms the
+// sources that are costly to arm, and leaves as if it had found something: it will be back before
+// the guard comes.
+func (e *Engine) pollOnce(tries int) (did bool) {
 	switch {
 	case e.Take():
 		again := false
-		if dear := e.dear; dear != 0 && tries > testsAfter {
+		if e.costlyArm != 0 && tries > loopAfter {
 			now := clock()
-			again = now-time.Duration(e.polled.Swap(int64(now))) < rapid
+			again = now-time.Duration(e.polled.Swap(int64(now))) < rapidWithin
 			if again {
-				e.turn.disarm(dear)
+				e.turn.disarm(e.costlyArm)
 				e.left = now
 			}
 		}
 		did = e.poll(tries, false)
 		e.leave(did || again)
 	case tries > 0:
-		e.turn.insist()
+		e.turn.request()
 	}
 	every := triesAlone
 	if e.cfg.Crowded {
 		every = triesCrowded
 	}
 	if !did && tries > 0 && tries%every == 0 {
-		rest(tries/every%triesHere == 0)
+		yieldProcessor(tries/every%triesHere == 0)
 	}
 	return did
 }
 
-// Take gives the caller the turn, unless somebody has it, or is about to end a source: callers that
-// come again and again would keep that one from it for ever. The caller calls Seek, Look or Leave
-// then.
-func (e *Engine) Take() bool { return e.Polls() && e.ending.Load() == 0 && e.turn.enter() }
+// Take gives the caller the turn, unless another goroutine has it or Retire is in progress: callers
+// that come again and again would keep Retire from the turn for ever. A caller that got the turn
+// must call PollUntil, PollChannel or Leave.
+func (e *Engine) Take() bool { return e.Polls() && e.retiring.Load() == 0 && e.turn.enter() }
 
-// Enter is Take by a caller that is about to poll: nobody needs to be woken for what comes
-// meanwhile.
+// Enter is Take by a caller that is about to poll for long. It disarms: meanwhile arrivals need not
+// wake any goroutine.
 func (e *Engine) Enter() bool {
 	if !e.Take() {
 		return false
@@ -179,36 +183,37 @@ func (e *Engine) Enter() bool {
 	return true
 }
 
-// Leave gives the turn up.
+// Leave gives up the turn.
 func (e *Engine) Leave() { e.leave(true) }
 
-// disarm is for who polls for long: what is dear to arm is disarmed only if something has come from
-// there last. The caller has the turn.
-func (e *Engine) disarm() { e.turn.disarm(e.turn.all&^e.dear | 1<<e.last) }
+// disarm is for a caller that polls for long. It disarms the sources that are cheap to arm, and the
+// last one that had something. The caller has the turn.
+func (e *Engine) disarm() { e.turn.disarm(e.turn.all&^e.costlyArm | 1<<e.last) }
 
 func (e *Engine) leave(found bool) {
 	e.turn.leave(found)
 	e.work()
 }
 
-// work does what is to be done without the turn.
+// work does the sources' work that needs no turn.
 func (e *Engine) work() {
-	for _, s := range e.known {
+	for _, s := range e.sources {
 		s.Work()
 	}
 }
 
-// claim gives the caller the turn, unless another goroutine has it that waits too: a doorbell's
-// makes way, since a goroutine that it would have to wake would go on later.
-func (e *Engine) claim(w *waiter) bool {
+// takeAsWaiter gives the caller the turn, unless another waiter has it. It requests the turn from a
+// doorbell goroutine or the guard: if the waiter slept until one of these had delivered, the waiter
+// would continue later.
+func (e *Engine) takeAsWaiter(w *waiter) bool {
 	if e.Take() {
 		return true
 	}
-	if !e.Polls() || !e.turn.insist() {
+	if !e.Polls() || !e.turn.request() {
 		return false
 	}
 	for n := 1; !e.Take(); n++ {
-		if w.met() || n > wantFor {
+		if w.isMet() || n > requestTries {
 			return false
 		}
 		if n%100 == 0 {
@@ -218,36 +223,38 @@ func (e *Engine) claim(w *waiter) bool {
 	return true
 }
 
-// waiter is what a goroutine polls for: something in a channel, or what a function says.
+// waiter is the condition that a goroutine waits for: a value in a channel, or a function that
+// returns true.
 type waiter struct {
 	ch    <-chan struct{}
 	ready func() bool
 }
 
-func (w *waiter) met() bool {
+func (w *waiter) isMet() bool {
 	if w.ready != nil {
 		return w.ready()
 	}
 	return woke(w.ch)
 }
 
-// Look polls until there is something in ch, or for a short time only. entered: the caller has the
-// turn; it has it no more. It returns at once if another goroutine has it that waits too.
+// PollChannel polls until there is a value in ch, at most until the budget is exhausted. It does
+// not receive the value. entered: the caller has the turn. On return the caller does not have it.
+// If another waiter has the turn, PollChannel returns at once.
 func (e *Engine) PollChannel(ch <-chan struct{}, entered bool) {
 	w := waiter{ch: ch}
-	if entered || e.claim(&w) {
-		e.look(&w, lookFor)
-	} else if e.dear != 0 && !w.met() {
+	if entered || e.takeAsWaiter(&w) {
+		e.pollUntilMet(&w, pollFor)
+	} else if e.costlyArm != 0 && !w.isMet() {
 		e.gaveUp.Store(int64(clock()))
 	}
 }
 
-// Watch polls until ready says so, which is asked often, or for a short time only. Where another
-// goroutine has the turn, it only waits.
+// Watch polls until ready returns true, at most until the budget is exhausted. It calls ready
+// often. If another goroutine has the turn, Watch only calls ready.
 func (e *Engine) Watch(ready func() bool) {
-	n := glances
+	n := watchChecks
 	if e.cfg.Crowded {
-		n = glancesCrowded
+		n = watchChecksCrowded
 	}
 	for range n {
 		if ready() {
@@ -255,48 +262,48 @@ func (e *Engine) Watch(ready func() bool) {
 		}
 	}
 	w := waiter{ready: ready}
-	if e.claim(&w) {
-		e.look(&w, watchFor)
+	if e.takeAsWaiter(&w) {
+		e.pollUntilMet(&w, watchFor)
 		return
 	}
 	for b := newBudget(e.cfg.Crowded); !b.over(watchFor) && !ready(); {
 	}
 }
 
-// look polls until w is met, or nothing has come for a while, and gives the turn up, which the
-// caller has. It disarms before the first poll: a peer that sends meanwhile would wait for the
-// second one, to see whether it has to wake anybody.
-func (e *Engine) look(w *waiter, long time.Duration) {
+// pollUntilMet polls until w is met, or nothing has arrived for the time long. The caller has the
+// turn, and pollUntilMet gives it up. It disarms before the first poll: otherwise a peer that sends
+// meanwhile would have to wait for the second poll to see that it need not ring.
+func (e *Engine) pollUntilMet(w *waiter, long time.Duration) {
 	for {
-		met, idle := e.lookOn(w, long, true)
+		met, idle := e.pollKeepingTurn(w, long, true)
 		if idle {
 			e.gaveUp.Store(int64(clock()))
 		}
 		if e.leave(!idle); met || idle || !e.Take() {
-			return // who has the turn delivers
+			return // if Take fails, the goroutine that has the turn delivers
 		}
 	}
 }
 
-// Seek polls until ready says so, which is asked often, and reports whether it has: the caller has
-// the turn, and has it still. false: something is to be done without the turn, or, tired, the time
-// is over.
-func (e *Engine) PollUntil(ready func() bool) (met, tired bool) {
-	return e.lookOn(&waiter{ready: ready}, lookFor, false)
+// PollUntil polls until ready returns true (met), or the budget is exhausted, or there is work to
+// do without the turn (neither). It calls ready often. The caller has the turn, and keeps it.
+func (e *Engine) PollUntil(ready func() bool) (met, exhausted bool) {
+	return e.pollKeepingTurn(&waiter{ready: ready}, pollFor, false)
 }
 
-// lookOn is look without a break, of who has the turn, and keeps it. Neither met nor idle: there is
-// something to be done without it. first: it disarms before the first poll, and not behind it,
-// where what is here already costs less.
-func (e *Engine) lookOn(w *waiter, long time.Duration, first bool) (met, idle bool) {
+// pollKeepingTurn polls until w is met, or nothing has arrived for the time long (idle), or there
+// is work to do without the turn (neither). The caller has the turn, and keeps it. first: disarm
+// before the first poll. Otherwise it disarms after the first poll, if that has found nothing: a
+// frame that has arrived already then costs less.
+func (e *Engine) pollKeepingTurn(w *waiter, long time.Duration, first bool) (met, idle bool) {
 	b := newBudget(e.cfg.Crowded)
-	for n := 1; !w.met(); n++ {
+	for n := 1; !w.isMet(); n++ {
 		if first {
 			e.disarm()
 			first = false
 		}
 		if e.poll(n, !e.cfg.Crowded) {
-			if w.met() {
+			if w.isMet() {
 				break
 			}
 			if e.waits() {
@@ -309,29 +316,29 @@ func (e *Engine) lookOn(w *waiter, long time.Duration, first bool) (met, idle bo
 			e.disarm()
 		}
 		if !b.over(long) {
-			if e.dear != 0 && b.vain() > disarmAfter {
+			if e.costlyArm != 0 && b.idleFor() > disarmAfter {
 				e.turn.disarm(e.turn.all)
 			}
-		} else if e.cfg.Crowded || b.vain() > midwayFor || !e.midway() {
+		} else if e.cfg.Crowded || b.idleFor() > midwayFor || !e.midway() {
 			return false, true
 		}
 	}
 	return true, false
 }
 
-// poll polls the sources, for the n-th time: those that are cheap to poll, and the one that has
-// found something last; the others now and then. It reports whether there was anything. patient:
-// the caller comes again at once if there is not. The caller has the turn.
+// poll polls the sources that are cheap to poll and the last one that had something; every
+// costlyPollEvery-th time, counted by n, it polls all. It reports whether it delivered anything.
+// patient: the caller polls again at once if not. The caller has the turn.
 func (e *Engine) poll(n int, patient bool) (did bool) {
 	if len(e.turn.sources) == 1 {
 		if did = e.turn.sources[0].Poll(patient); did {
-			e.turn.armed &= e.dear
+			e.turn.armed &= e.costlyArm
 		}
 		return did
 	}
 	for i, s := range e.turn.sources {
-		if (e.aside>>i&1 == 0 || i == e.last || n%asideEvery == 0) && s.Poll(false) {
-			e.turn.armed &^= 1 << i &^ e.dear
+		if (e.costlyPoll>>i&1 == 0 || i == e.last || n%costlyPollEvery == 0) && s.Poll(false) {
+			e.turn.armed &^= 1 << i &^ e.costlyArm
 			e.last = i
 			did = true
 		}
@@ -339,39 +346,39 @@ func (e *Engine) poll(n int, patient bool) (did bool) {
 	return did
 }
 
-// waits reports whether something is to be done without the turn. The caller has it, as for the
-// next.
+// waits reports whether there is work to do without the turn. The caller has the turn.
 func (e *Engine) waits() bool { return slices.ContainsFunc(e.turn.sources, fabric.Source.Waits) }
 
-// midway reports whether pieces of a transfer are to come, or to go.
+// midway reports whether a source is in the middle of a transfer. The caller has the turn.
 func (e *Engine) midway() bool { return slices.ContainsFunc(e.turn.sources, fabric.Source.Midway) }
 
-// What fabrics call.
+// The methods of fabric.Progress.
 
-// Ring is the doorbell of a source, which was armed: something has come. A goroutine of the
-// fabric's own calls it, which may be the one to deliver that.
+// Ring is called by the doorbell goroutine of a source that was armed and has rung. It polls,
+// unless another goroutine has the turn.
 func (e *Engine) Ring(s fabric.Source) {
 	if e.cfg.Hold != nil {
 		<-e.cfg.Hold
 	}
-	e.turn.rung(slices.Index(e.known, s))
+	e.turn.rung(slices.Index(e.sources, s))
 	e.work()
 }
 
-// Call has Serve called, by who has the turn or else by the caller.
+// Call has Serve called: by the goroutine that has the turn, or, if the turn is free, by the
+// caller.
 func (e *Engine) Call() { e.turn.call() }
 
-// Retire ends the polling of a source: when it has returned true, nobody calls its methods any
-// more, nor will. false: somebody does still, after limit.
+// Retire ends the polling of a source. If it returns true, no goroutine is in a method of the
+// source or will call one. It returns false if another goroutine still has the turn after limit.
 func (e *Engine) Retire(s fabric.Source, limit time.Duration) bool {
-	e.ending.Add(1)
-	defer e.ending.Add(-1)
+	e.retiring.Add(1)
+	defer e.retiring.Add(-1)
 	for d := newDeadline(limit); !e.turn.enter(); {
 		if !d.pause() {
 			return false
 		}
 	}
-	i := slices.Index(e.known, s)
+	i := slices.Index(e.sources, s)
 	e.turn.sources[i] = fabric.NoSource{}
 	e.turn.all &^= 1 << i
 	e.turn.armed &^= 1 << i
@@ -382,26 +389,25 @@ func (e *Engine) Retire(s fabric.Source, limit time.Duration) bool {
 	return true
 }
 
-// The methods of kernel.
+// The methods of policy.
 
-// soon reports whether who leaves is likely to be back, or another one to come, before it is worth
-// while to arm.
-func (e *Engine) soon() bool {
+// morePollsSoon reports whether another poll is likely so soon that arming is not worthwhile.
+func (e *Engine) morePollsSoon() bool {
 	now := clock()
 	before := e.left
 	e.left = now
-	return now-before < rapid && now-time.Duration(e.gaveUp.Load()) > othersWait
+	return now-before < rapidWithin && now-time.Duration(e.gaveUp.Load()) > gaveUpFor
 }
 
-func (e *Engine) guard() { e.timer.start(guardAfter) }
+func (e *Engine) startGuard() { e.timer.start(guardAfter) }
 
-// linger is the look of a doorbell's goroutine. Where the node has no processor for that goroutine,
-// it delivers what is here and no more: the kernel mostly wakes it on its rank's own processor, and
-// the next message comes only after the rank has sent one.
-func (e *Engine) linger() {
-	long := time.Duration(0) // dear polls are for what is here
-	if e.aside != e.turn.all {
-		long = sleeperFor
+// pollBriefly polls for a doorbell goroutine. If the node has no spare processor, it delivers the
+// frames that are there and no more: the kernel mostly wakes the doorbell goroutine on its rank's
+// own processor, and the next message arrives only after the rank has sent one.
+func (e *Engine) pollBriefly() {
+	long := time.Duration(0) // if all sources are costly to poll: only frames that are there
+	if e.costlyPoll != e.turn.all {
+		long = doorbellFor
 	}
 	for b := newBudget(e.cfg.Crowded); ; {
 		switch {
@@ -410,10 +416,10 @@ func (e *Engine) linger() {
 				return
 			}
 			b = newBudget(e.cfg.Crowded)
-		case e.turn.wanted.Load():
+		case e.turn.requested.Load():
 			return
 		case e.midway() && (e.full || long == 0):
-			if rest(false); b.over(sleeperMidway) {
+			if yieldProcessor(false); b.over(doorbellMidwayFor) {
 				return
 			}
 		case e.full || b.over(long):
@@ -422,8 +428,8 @@ func (e *Engine) linger() {
 	}
 }
 
-// held reports whether doorbells and the guard are not to poll yet.
-func (e *Engine) held() bool {
+// onHold reports whether doorbell goroutines and the guard must not poll yet.
+func (e *Engine) onHold() bool {
 	select {
 	case <-e.cfg.Hold:
 		return false

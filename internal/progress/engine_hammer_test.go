@@ -18,8 +18,8 @@ import (
 	"weft/internal/fabric"
 )
 
-// A source that is retired is not polled any more, the others are; while somebody is about to
-// retire one, nobody takes the turn before him; and he does not wait for ever.
+// A retired source is not polled any more; the others are. While a call of Retire waits, no other
+// goroutine takes the turn, and Retire does not wait for ever.
 func TestRetire(t *testing.T) {
 	a, b := &fake{}, &fake{}
 	e := engineOf(Config{Ranks: 1}, a, b)
@@ -27,57 +27,57 @@ func TestRetire(t *testing.T) {
 	require.False(t, e.Retire(a, time.Millisecond))
 	var wg sync.WaitGroup
 	wg.Go(func() { require.True(t, e.Retire(a, time.Minute)) })
-	for e.ending.Load() == 0 {
+	for e.retiring.Load() == 0 {
 		runtime.Gosched()
 	}
 	e.Leave()
 	wg.Wait()
-	a.take()
+	a.takeLog()
 	a.polls, b.polls = 0, 0
 	require.False(t, e.Poll())
 	require.True(t, e.Enter())
 	e.Leave()
 	e.Ring(a) // too late
-	require.Empty(t, a.take())
+	require.Empty(t, a.takeLog())
 	require.Equal(t, 0, a.polls)
 	require.Positive(t, b.polls)
-	e.ending.Add(1)
+	e.retiring.Add(1)
 	require.False(t, e.Enter())
 	require.False(t, e.Poll())
-	e.ending.Add(-1)
+	e.retiring.Add(-1)
 	require.True(t, e.Retire(b, time.Minute))
 	require.False(t, e.Poll())
 }
 
-// As long as they are held, doorbells and the guard leave it to callers to poll.
+// Until Hold is closed, doorbell goroutines and the guard do not poll.
 func TestHold(t *testing.T) {
 	hold := make(chan struct{})
 	f := &fake{}
 	e := engineOf(Config{Ranks: 1, Hold: hold}, f)
-	require.True(t, e.held())
+	require.True(t, e.onHold())
 	rung := make(chan struct{})
 	go func() { e.Ring(f); close(rung) }()
 	require.False(t, e.Poll())
 	require.Equal(t, 1, f.polls)
 	close(hold)
 	<-rung
-	require.False(t, e.held())
-	require.False(t, engineOf(Config{Ranks: 1}, f).held(), "there is no such thing")
+	require.False(t, e.onHold())
+	require.False(t, engineOf(Config{Ranks: 1}, f).onHold(), "there is no Hold")
 }
 
-// Goroutines of all kinds take turns: each frame is delivered once, by one of them at a time, and
-// none lies.
+// Goroutines of all kinds poll: each frame is delivered once, by one goroutine at a time, and none
+// is left.
 func TestHammer(t *testing.T) {
 	const frames = 3000
 	for range 3 {
-		s := &memory{bell: make(chan struct{}, 1)}
+		s := &memory{doorbell: make(chan struct{}, 1)}
 		e := New([]fabric.Source{s}, Config{Ranks: 1})
-		var wg, sleeper sync.WaitGroup
+		var wg, doorbells sync.WaitGroup
 		over := make(chan struct{})
-		sleeper.Go(func() {
+		doorbells.Go(func() {
 			for {
 				select {
-				case <-s.bell:
+				case <-s.doorbell:
 					s.rung.Store(false)
 					e.Ring(s)
 				case <-over:
@@ -112,40 +112,40 @@ func TestHammer(t *testing.T) {
 					case 3:
 						e.Call()
 					default:
-						time.Sleep(10 * time.Microsecond) // nobody polls: the sleeper has to
+						time.Sleep(10 * time.Microsecond) // only the doorbell goroutine polls
 					}
 				}
 			})
 		}
 		wg.Wait()
 		close(over)
-		sleeper.Wait()
+		doorbells.Wait()
 		require.EqualValues(t, frames, s.got.Load())
 		require.Zero(t, s.twice.Load())
 	}
 }
 
-// memory is a source in the manner of shared memory: who sends rings if the word says so.
+// memory is a source like shared memory: a sender rings if the word is zero.
 type memory struct {
 	fabric.NoSource
 	sent, got, twice atomic.Int64
-	here             atomic.Bool // somebody polls
+	polling          atomic.Bool // a goroutine is in Poll
 	word             atomic.Int32
 	rung             atomic.Bool
-	bell             chan struct{}
+	doorbell         chan struct{}
 }
 
 func (m *memory) RingDoorbell() {
 	if m.word.CompareAndSwap(0, 1) {
-		m.bell <- struct{}{}
+		m.doorbell <- struct{}{}
 	}
 }
 
 func (m *memory) Poll(bool) bool {
-	if !m.here.CompareAndSwap(false, true) {
+	if !m.polling.CompareAndSwap(false, true) {
 		m.twice.Add(1)
 	}
-	defer m.here.Store(false)
+	defer m.polling.Store(false)
 	n := m.sent.Load()
 	if n == m.got.Load() {
 		return false

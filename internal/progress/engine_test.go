@@ -17,21 +17,20 @@ import (
 	"weft/internal/fabric"
 )
 
-// stillClock stands still but for a step whenever one who polls looks at it, and counts who has had
-// a turn.
+// stillClock is a clock that advances by a step at each reading, and counts yields.
 type stillClock struct {
 	at    time.Duration
 	step  time.Duration
 	asked int
 	rests int
-	here  int         // of these, how often other goroutines had a turn too
-	each  func(n int) // behind the nth look at the time
+	here  int         // the yields that were to goroutines of this process too
+	each  func(n int) // called after the nth reading
 }
 
-// still stops the time of what the test does from here on.
+// still replaces the clock of the package until the end of the test.
 func still(t *testing.T, step time.Duration) *stillClock {
 	c := &stillClock{at: time.Hour, step: step}
-	k, r, p := clock, rest, pause
+	k, r, p := clock, yieldProcessor, pause
 	clock = func() time.Duration {
 		c.at += c.step
 		if c.asked++; c.each != nil {
@@ -39,17 +38,17 @@ func still(t *testing.T, step time.Duration) *stillClock {
 		}
 		return c.at
 	}
-	rest = func(here bool) {
+	yieldProcessor = func(here bool) {
 		if c.rests++; here {
 			c.here++
 		}
 	}
 	pause = func() {}
-	t.Cleanup(func() { clock, rest, pause = k, r, p })
+	t.Cleanup(func() { clock, yieldProcessor, pause = k, r, p })
 	return c
 }
 
-// fake is a source that does what a test says, and keeps a log.
+// fake is a scripted source that keeps a log.
 type fake struct {
 	fabric.NoSource
 	costs  fabric.Costs
@@ -58,14 +57,14 @@ type fake struct {
 	finds  func(n int) bool // what the nth poll finds; nil: nothing
 	midway bool
 	jobs   int // for Work
-	later  bool
+	defers bool
 }
 
 func (f *fake) Costs() fabric.Costs { return f.costs }
 func (f *fake) Midway() bool        { return f.midway }
 func (f *fake) Waits() bool         { return f.jobs > 0 }
 func (f *fake) Serve()              { f.log = append(f.log, "serve") }
-func (f *fake) RingDoorbell()       { f.log = append(f.log, "knock") }
+func (f *fake) RingDoorbell()       { f.log = append(f.log, "ring") }
 
 func (f *fake) Work() {
 	if f.jobs > 0 {
@@ -83,8 +82,8 @@ func (f *fake) Arm(on bool, why fabric.Leaving) fabric.Armed {
 	switch {
 	case !on:
 		f.log = append(f.log, "disarm")
-	case why == fabric.LeavingForSoon && f.later:
-		f.log = append(f.log, "later")
+	case why == fabric.LeavingForSoon && f.defers:
+		f.log = append(f.log, "defer")
 		return fabric.ArmDeferred
 	default:
 		f.log = append(f.log, "arm"+[]string{" in vain", "", " soon"}[why])
@@ -92,7 +91,7 @@ func (f *fake) Arm(on bool, why fabric.Leaving) fabric.Armed {
 	return fabric.ArmedFully
 }
 
-func (f *fake) take() []string {
+func (f *fake) takeLog() []string {
 	l := f.log
 	f.log = nil
 	return l
@@ -106,16 +105,16 @@ func engineOf(cfg Config, sources ...*fake) *Engine {
 	return New(all, cfg)
 }
 
-// requireFree requires that nobody has the turn.
+// requireFree requires that the turn is free.
 func requireFree(t *testing.T, e *Engine) {
 	t.Helper()
 	require.Zero(t, e.turn.word.Load())
 }
 
-// A waiter polls until it has what it waits for, or nothing has come for a while: less long where
-// ranks are crowded, and longer while pieces of a transfer are to come. It looks at the time now
-// and then, and gives way.
-func TestLook(t *testing.T) {
+// A waiter polls until its condition is met, or nothing has arrived for a while. In the middle of a
+// transfer it polls for longer, unless ranks are crowded. It reads the clock now and then, and
+// yields.
+func TestPollChannel(t *testing.T) {
 	const step = time.Microsecond
 	for _, row := range []struct {
 		name    string
@@ -124,10 +123,10 @@ func TestLook(t *testing.T) {
 		long    time.Duration
 		every   int
 	}{
-		{"alone", false, false, lookFor, timeEvery},
-		{"crowded", true, false, lookFor, timeEveryCrowded},
+		{"alone", false, false, pollFor, timeEvery},
+		{"crowded", true, false, pollFor, timeEveryCrowded},
 		{"midway", false, true, midwayFor, timeEvery},
-		{"crowded, midway", true, true, lookFor, timeEveryCrowded},
+		{"crowded, midway", true, true, pollFor, timeEveryCrowded},
 	} {
 		t.Run(row.name, func(t *testing.T) {
 			f := &fake{midway: row.midway}
@@ -135,26 +134,26 @@ func TestLook(t *testing.T) {
 			woken := make(chan struct{}, 1)
 			c := still(t, step)
 			e.PollChannel(woken, false)
-			looks := int(row.long/step) + 2 // the first one begins the time
-			require.Equal(t, row.every*looks, f.polls)
-			require.Equal(t, []string{"disarm", "arm in vain"}, f.take())
-			require.GreaterOrEqual(t, c.asked, looks)
+			readings := int(row.long/step) + 2 // the first one starts the time
+			require.Equal(t, row.every*readings, f.polls)
+			require.Equal(t, []string{"disarm", "arm in vain"}, f.takeLog())
+			require.GreaterOrEqual(t, c.asked, readings)
 			if row.crowded {
-				require.Equal(t, looks, c.rests, "each time")
+				require.Equal(t, readings, c.rests, "each time")
 			} else {
-				require.InDelta(t, looks/(int(yieldAfter/step)+1), c.rests, 2, "when the others' turn comes")
+				require.InDelta(t, readings/(int(yieldAfter/step)+1), c.rests, 2, "every yieldAfter")
 			}
-			require.InDelta(t, int(row.long/goroutinesAfter), c.here, float64(looks)/40)
+			require.InDelta(t, int(row.long/goroutinesAfter), c.here, float64(readings)/40)
 			requireFree(t, e)
 
-			f.polls = 0 // something comes: time begins again
+			f.polls = 0 // something arrives: the time starts again
 			f.finds = func(n int) bool { return n == 100 }
 			require.True(t, e.Enter())
 			e.PollChannel(woken, true)
-			require.Equal(t, 100+row.every*looks, f.polls)
-			require.Equal(t, []string{"disarm", "arm in vain"}, f.take())
+			require.Equal(t, 100+row.every*readings, f.polls)
+			require.Equal(t, []string{"disarm", "arm in vain"}, f.takeLog())
 
-			f.polls = 0 // what was waited for comes
+			f.polls = 0 // the condition is met
 			f.finds = func(n int) bool {
 				if n == 7 {
 					woken <- struct{}{}
@@ -163,16 +162,16 @@ func TestLook(t *testing.T) {
 			}
 			e.PollChannel(woken, false)
 			require.Equal(t, 7, f.polls)
-			require.Equal(t, []string{"disarm", "arm"}, f.take())
+			require.Equal(t, []string{"disarm", "arm"}, f.takeLog())
 			e.PollChannel(woken, false)
-			require.Equal(t, 7, f.polls, "it is here")
+			require.Equal(t, 7, f.polls, "it is met already")
 			requireFree(t, e)
 		})
 	}
 }
 
-// What is to be done without the turn is done by one who polls on behind that, unless another
-// goroutine does meanwhile.
+// A waiter does the work that needs no turn, and polls on after it, unless another goroutine has
+// taken the turn meanwhile.
 func TestWorkIsDoneWithoutTheTurn(t *testing.T) {
 	for _, taken := range []bool{false, true} {
 		f := &worker{}
@@ -212,13 +211,13 @@ func (w *worker) Work() {
 	}
 }
 
-// Who seeks keeps the turn, whatever comes of it.
-func TestSeek(t *testing.T) {
+// PollUntil keeps the turn, whatever it returns.
+func TestPollUntil(t *testing.T) {
 	f := &fake{}
 	e := engineOf(Config{Ranks: 1}, f)
 	still(t, time.Microsecond)
 	for _, row := range []struct {
-		met    int // ready from this question on
+		met    int // ready returns true from this call on
 		job    bool
 		is, no bool
 	}{{1, false, true, false}, {20, false, true, false}, {1 << 30, false, false, true}, {1 << 30, true, false, false}} {
@@ -230,30 +229,30 @@ func TestSeek(t *testing.T) {
 			return row.job
 		}
 		require.True(t, e.Enter())
-		met, tired := e.PollUntil(func() bool { asked++; return asked >= row.met })
-		require.Equal(t, []bool{row.is, row.no}, []bool{met, tired}, "%+v", row)
+		met, exhausted := e.PollUntil(func() bool { asked++; return asked >= row.met })
+		require.Equal(t, []bool{row.is, row.no}, []bool{met, exhausted}, "%+v", row)
 		require.False(t, e.Enter(), "the caller has the turn")
 		e.Leave()
 		require.Zero(t, f.jobs)
 	}
-	require.NotContains(t, f.take(), "arm in vain", "it says nothing of what comes of the wait")
+	require.NotContains(t, f.takeLog(), "arm in vain", "PollUntil does not report the result of the wait")
 }
 
-// A caller of Look disarms before it polls, and one of Seek if the first poll has found nothing.
+// PollChannel disarms before it polls; PollUntil disarms if the first poll has found nothing.
 func TestWhenWaitersDisarm(t *testing.T) {
 	still(t, time.Microsecond)
-	for seeks, want := range map[bool][2]int{false: {1, 1}, true: {0, 1}} {
+	for until, want := range map[bool][2]int{false: {1, 1}, true: {0, 1}} {
 		f := &fake{}
 		e := engineOf(Config{Ranks: 1}, f)
 		ch := make(chan struct{}, 1)
 		f.finds = func(n int) bool {
-			require.Equal(t, strings.Repeat("disarm", want[n-1]), strings.Join(f.log, ", "), "poll %d, seeks: %v", n, seeks)
+			require.Equal(t, strings.Repeat("disarm", want[n-1]), strings.Join(f.log, ", "), "poll %d, PollUntil: %v", n, until)
 			if n == 2 {
 				ch <- struct{}{}
 			}
 			return n == 2
 		}
-		if seeks {
+		if until {
 			require.True(t, e.Take())
 			met, _ := e.PollUntil(func() bool { return len(ch) > 0 })
 			require.True(t, met)
@@ -265,15 +264,15 @@ func TestWhenWaitersDisarm(t *testing.T) {
 	}
 }
 
-// One who waits for memory of other ranks glances a few times, polls then, and gives up after a
-// while; where another goroutine has the turn, it only waits.
+// Watch checks its condition a few times, then polls, and gives up after a while. If another
+// goroutine has the turn, Watch only checks.
 func TestWatch(t *testing.T) {
 	for _, crowded := range []bool{false, true} {
 		f := &fake{}
 		e := engineOf(Config{Ranks: 1, Crowded: crowded}, f)
-		first := glances
+		first := watchChecks
 		if crowded {
-			first = glancesCrowded
+			first = watchChecksCrowded
 		}
 		still(t, time.Microsecond)
 		for _, at := range []int{1, first, first + 1} {
@@ -301,8 +300,7 @@ func TestWatch(t *testing.T) {
 	}
 }
 
-// A try polls once, whether or not anybody waits; one that finds nothing arms and disarms nothing,
-// and gives way now and then.
+// A try polls once. If it finds nothing, it arms and disarms nothing, and yields now and then.
 func TestTry(t *testing.T) {
 	for _, crowded := range []bool{false, true} {
 		f := &fake{}
@@ -317,29 +315,29 @@ func TestTry(t *testing.T) {
 			require.Equal(t, (n+1)/every, c.rests)
 			require.Equal(t, (n+1)/every/triesHere, c.here)
 		}
-		require.Empty(t, f.take())
+		require.Empty(t, f.takeLog())
 		require.Equal(t, 130*every, f.polls)
 		rests := c.rests
 		require.False(t, e.Poll())
-		require.Equal(t, rests, c.rests, "who has other work sees to others itself")
+		require.Equal(t, rests, c.rests, "a caller of Poll yields itself")
 		f.finds = func(int) bool { return true }
 		require.True(t, e.Try())
 		require.Zero(t, e.tries.Load())
-		require.Equal(t, []string{"arm"}, f.take(), "what finds something has disarmed")
+		require.Equal(t, []string{"arm"}, f.takeLog(), "a poll that finds something disarms")
 		require.True(t, e.Take())
-		require.False(t, e.Try(), "somebody else has the turn")
-		require.False(t, e.turn.wanted.Load())
-		e.turn.up.Store(true)
+		require.False(t, e.Try(), "another goroutine has the turn")
+		require.False(t, e.turn.requested.Load())
+		e.turn.background.Store(true)
 		require.False(t, e.Poll())
-		require.False(t, e.turn.wanted.Load(), "who passes by leaves it to the sleeper")
+		require.False(t, e.turn.requested.Load(), "a single poll leaves the turn to the doorbell goroutine")
 		require.False(t, e.Try())
-		require.True(t, e.turn.wanted.Load())
-		e.turn.up.Store(false)
+		require.True(t, e.turn.requested.Load())
+		e.turn.background.Store(false)
 		e.Leave()
 	}
 }
 
-// How many tries it takes until other goroutines get the processor goes by how many ranks share it.
+// How often tries yield to other goroutines depends on how many ranks share the processors.
 func TestHowOftenTriesYield(t *testing.T) {
 	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(0))
 	for _, row := range []struct {
@@ -360,13 +358,13 @@ func TestHowOftenTriesYield(t *testing.T) {
 	}
 }
 
-// Where goroutines read, nothing is polled, and a loop of tries lets them run, though there is one
-// processor.
+// A source with reader goroutines is not polled, and a loop of tries lets the readers run, even on
+// one processor.
 func TestReadersRun(t *testing.T) {
 	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1))
 	e := engineOf(Config{Ranks: 1}, &fake{costs: fabric.Costs{Readers: true}})
 	require.False(t, e.Polls())
-	for n := 0; ; n++ { // a busy machine lets others run at any time
+	for n := 0; ; n++ { // a busy machine may run the other goroutine at any time
 		require.Less(t, n, 100)
 		var ran atomic.Bool
 		e.tries.Store(0)
@@ -385,64 +383,64 @@ func TestReadersRun(t *testing.T) {
 	}
 }
 
-// What is dear to poll is polled now and then, unless something has come from there last; so is
-// what is disarmed.
+// A source that is costly to poll is polled now and then, or always if it was the last that had
+// something. The same holds for disarming a source that is costly to arm.
 func TestSeveral(t *testing.T) {
-	cheap, dear := &fake{}, &fake{costs: fabric.Costs{Poll: true, Arm: true}, later: true}
-	e := engineOf(Config{Ranks: 1}, cheap, dear)
+	cheap, costly := &fake{}, &fake{costs: fabric.Costs{Poll: true, Arm: true}, defers: true}
+	e := engineOf(Config{Ranks: 1}, cheap, costly)
 	still(t, 0)
-	look := func(polls int) {
+	poll := func(polls int) {
 		asked := 0
 		require.True(t, e.Enter())
 		e.PollUntil(func() bool { asked++; return asked > polls })
 		e.Leave()
 	}
-	look(160)
-	require.Equal(t, []int{160, 10}, []int{cheap.polls, dear.polls})
-	require.Equal(t, []string{"disarm", "arm"}, cheap.take())
-	require.Empty(t, dear.take(), "nothing has come from there")
-	dear.finds = func(n int) bool { return n == 11 }
-	look(16)
+	poll(160)
+	require.Equal(t, []int{160, 10}, []int{cheap.polls, costly.polls})
+	require.Equal(t, []string{"disarm", "arm"}, cheap.takeLog())
+	require.Empty(t, costly.takeLog(), "it has had nothing")
+	costly.finds = func(n int) bool { return n == 11 }
+	poll(16)
 	require.Equal(t, 1, e.last)
-	cheap.polls, dear.polls = 0, 0
-	cheap.take()
-	look(16)
-	require.Equal(t, []int{15, 15}, []int{cheap.polls, dear.polls}, "one of which has found something, behind which it is asked once more")
-	require.Equal(t, "disarm", dear.log[0])
+	cheap.polls, costly.polls = 0, 0
+	cheap.takeLog()
+	poll(16)
+	require.Equal(t, []int{15, 15}, []int{cheap.polls, costly.polls}, "one poll finds something, after which there is one more")
+	require.Equal(t, "disarm", costly.log[0])
 	cheap.finds = func(int) bool { return true }
-	look(1)
+	poll(1)
 	require.Zero(t, e.last)
-	// Who has found nothing for long disarms what is dear, too.
-	cheap.finds, dear.finds = nil, nil
-	cheap.take()
-	dear.take()
+	// A waiter that has found nothing for long disarms costly sources too.
+	cheap.finds, costly.finds = nil, nil
+	cheap.takeLog()
+	costly.takeLog()
 	e.turn.armed = e.turn.all
 	still(t, time.Microsecond)
 	e.PollChannel(make(chan struct{}), false)
-	require.Equal(t, []string{"disarm", "arm in vain"}, dear.take())
+	require.Equal(t, []string{"disarm", "arm in vain"}, costly.takeLog())
 }
 
-// Arming is put off where that is dear, something was found, soon after somebody has left, and
-// nobody sleeps for want of a delivery.
-func TestSoon(t *testing.T) {
-	f := &fake{costs: fabric.Costs{Arm: true}, later: true}
+// Arming is deferred if it is costly, the goroutine has found something, another has left shortly
+// before, and no waiter has given up.
+func TestWhenArmingIsDeferred(t *testing.T) {
+	f := &fake{costs: fabric.Costs{Arm: true}, defers: true}
 	e := engineOf(Config{Ranks: 1}, f)
 	c := still(t, 0)
 	leave := func(found bool, left, gaveUp time.Duration) string {
 		require.True(t, e.Enter())
-		f.take()
-		e.turn.guarded = true // the timer is another test's
+		f.takeLog()
+		e.turn.guarded = true // TestGuard has the timer
 		e.left = c.at - left
 		e.gaveUp.Store(int64(c.at - gaveUp))
 		e.leave(found)
-		return f.take()[0]
+		return f.takeLog()[0]
 	}
-	require.Equal(t, "later", leave(true, rapid/2, 2*othersWait))
+	require.Equal(t, "defer", leave(true, rapidWithin/2, 2*gaveUpFor))
 	require.Equal(t, c.at, e.left)
-	require.Equal(t, "arm", leave(true, 2*rapid, 2*othersWait))
-	require.Equal(t, "arm", leave(true, rapid/2, othersWait/2))
-	require.Equal(t, "arm in vain", leave(false, rapid/2, 2*othersWait))
-	// Who gives up says so, and who does not get the turn.
+	require.Equal(t, "arm", leave(true, 2*rapidWithin, 2*gaveUpFor))
+	require.Equal(t, "arm", leave(true, rapidWithin/2, gaveUpFor/2))
+	require.Equal(t, "arm in vain", leave(false, rapidWithin/2, 2*gaveUpFor))
+	// A waiter that gives up, or does not get the turn, sets gaveUp.
 	e.gaveUp.Store(0)
 	c.step = time.Microsecond
 	e.PollChannel(make(chan struct{}), false)
@@ -452,48 +450,48 @@ func TestSoon(t *testing.T) {
 	woken := make(chan struct{}, 1)
 	woken <- struct{}{}
 	e.PollChannel(woken, false)
-	require.Zero(t, e.gaveUp.Load(), "what it waits for is here")
+	require.Zero(t, e.gaveUp.Load(), "its condition is met")
 	<-woken
 	e.PollChannel(woken, false)
 	require.Positive(t, e.gaveUp.Load())
 	e.Leave()
-	// A loop that has found nothing for some tries, and comes again at once, disarms, and leaves as
+	// A loop that has found nothing for some tries, and polls again at once, disarms, and leaves as
 	// if it had found something.
 	e.turn.armed = 1
 	e.gaveUp.Store(0)
 	c.step = 0
-	f.take()
-	for range testsAfter + 1 {
+	f.takeLog()
+	for range loopAfter + 1 {
 		require.False(t, e.Try())
 	}
-	require.Empty(t, f.take())
+	require.Empty(t, f.takeLog())
 	require.False(t, e.Try())
-	require.Equal(t, []string{"disarm", "later"}, f.take())
+	require.Equal(t, []string{"disarm", "defer"}, f.takeLog())
 }
 
-// The guard comes when arming was put off, and polls; it comes again while somebody has the turn.
+// The guard polls after arming was deferred. While another goroutine has the turn, it comes again.
 func TestGuard(t *testing.T) {
 	var polls atomic.Int32
-	f := &fake{costs: fabric.Costs{Arm: true}, later: true}
+	f := &fake{costs: fabric.Costs{Arm: true}, defers: true}
 	f.finds = func(int) bool { polls.Add(1); return false }
 	e := engineOf(Config{Ranks: 1}, f)
 	require.True(t, e.Enter())
 	e.turn.guarded = true
-	e.guard()
+	e.startGuard()
 	time.Sleep(5 * guardAfter)
-	require.Zero(t, polls.Load(), "somebody has the turn")
+	require.Zero(t, polls.Load(), "another goroutine has the turn")
 	e.gaveUp.Store(0)
-	e.left = clock() + time.Hour // as if he had left just now, however long this takes
+	e.left = clock() + time.Hour // as if a goroutine had left just now, however long the test takes
 	e.leave(true)
 	for polls.Load() == 0 {
 		time.Sleep(time.Millisecond)
 	}
 	require.True(t, e.Retire(f, time.Second))
-	require.False(t, e.timer.t.Stop(), "it does not come any more")
+	require.False(t, e.timer.t.Stop(), "the timer is stopped")
 }
 
-// The goroutine of a doorbell polls for a moment, and makes way. If it has no processor of its own,
-// or polling is dear, it polls once, but longer where a transfer is under way.
+// A doorbell goroutine polls for a moment, and gives up the turn on request. Without a spare
+// processor, or if polling is costly, it polls once, but longer in the middle of a transfer.
 func TestRing(t *testing.T) {
 	require.True(t, New(nil, Config{Ranks: 1, Full: true}).full)
 	require.Equal(t, runtime.NumCPU() == 1, New(nil, Config{Ranks: 1}).full)
@@ -502,36 +500,36 @@ func TestRing(t *testing.T) {
 	for _, row := range []struct {
 		name         string
 		full, midway bool
-		dear         bool
+		costly       bool
 		want         int
 	}{
-		{"", false, false, false, polls(sleeperFor)},
-		{"midway", false, true, false, polls(sleeperFor)},
+		{"", false, false, false, polls(doorbellFor)},
+		{"midway", false, true, false, polls(doorbellFor)},
 		{"full", true, false, false, 1},
-		{"full, midway", true, true, false, polls(sleeperMidway)},
-		{"dear", false, false, true, 1},
-		{"dear, midway", false, true, true, polls(sleeperMidway)},
+		{"full, midway", true, true, false, polls(doorbellMidwayFor)},
+		{"costly", false, false, true, 1},
+		{"costly, midway", false, true, true, polls(doorbellMidwayFor)},
 	} {
-		f := &fake{midway: row.midway, costs: fabric.Costs{Poll: row.dear}}
+		f := &fake{midway: row.midway, costs: fabric.Costs{Poll: row.costly}}
 		e := engineOf(Config{Ranks: 1}, f)
 		e.full = row.full
-		e.turn.wanted.Store(true)
+		e.turn.requested.Store(true)
 		still(t, step)
 		f.finds = func(n int) bool {
-			require.True(t, e.turn.up.Load())
+			require.True(t, e.turn.background.Load())
 			if n == 1 {
-				require.False(t, e.turn.wanted.Load(), "it is another one who wanted it")
+				require.False(t, e.turn.requested.Load(), "the request was for an earlier owner")
 			}
 			return false
 		}
 		e.Ring(f)
 		require.Equal(t, row.want, f.polls, row.name)
-		require.Equal(t, []string{"serve", "disarm", "arm in vain", "serve"}, f.take(), row.name)
-		require.False(t, e.turn.up.Load())
+		require.Equal(t, []string{"serve", "disarm", "arm in vain", "serve"}, f.takeLog(), row.name)
+		require.False(t, e.turn.background.Load())
 		requireFree(t, e)
-		// It makes way.
+		// It gives up the turn on request.
 		f.midway, f.polls = true, 0
-		f.finds = func(n int) bool { e.turn.wanted.Store(n == 3); return n < 3 }
+		f.finds = func(n int) bool { e.turn.requested.Store(n == 3); return n < 3 }
 		e.Ring(f)
 		require.Equal(t, 3, f.polls, row.name)
 		// A job ends it.
@@ -541,47 +539,47 @@ func TestRing(t *testing.T) {
 		require.Equal(t, 1, f.polls, row.name)
 		require.Zero(t, f.jobs)
 	}
-	// Where somebody has the turn, it is his.
+	// If another goroutine has the turn, that one polls.
 	f := &fake{}
 	e := engineOf(Config{Ranks: 1}, f)
 	require.True(t, e.Enter())
 	e.Ring(f)
 	e.Call()
 	require.Zero(t, f.polls)
-	f.take()
+	f.takeLog()
 	e.Leave()
-	require.Equal(t, []string{"arm", "serve", "arm"}, f.take())
-	require.Equal(t, 1, f.polls, "what has rung is here")
+	require.Equal(t, []string{"arm", "serve", "arm"}, f.takeLog())
+	require.Equal(t, 1, f.polls, "the source that has rung is polled")
 }
 
-// A waiter that finds a doorbell's goroutine polling has it make way, but does not wait for one
-// that does not; it does not wait for another waiter.
-func TestClaim(t *testing.T) {
+// A waiter requests the turn from a doorbell goroutine, but waits for it only for a bounded number
+// of tries. It does not wait for another waiter.
+func TestTakeAsWaiter(t *testing.T) {
 	e := engineOf(Config{Ranks: 1}, &fake{})
 	woken := make(chan struct{}, 1)
 	w := waiter{ch: woken}
-	require.True(t, e.claim(&w))
-	require.False(t, e.claim(&w), "another goroutine waits")
-	e.turn.up.Store(true)
+	require.True(t, e.takeAsWaiter(&w))
+	require.False(t, e.takeAsWaiter(&w), "another goroutine waits")
+	e.turn.background.Store(true)
 	pauses := 0
 	before := pause
 	t.Cleanup(func() { pause = before })
 	pause = func() { pauses++ }
-	require.False(t, e.claim(&w))
-	require.Equal(t, wantFor/100, pauses)
-	require.True(t, e.turn.wanted.Load())
-	pause = func() { e.leave(true) } // as that one does
-	require.True(t, e.claim(&w))
+	require.False(t, e.takeAsWaiter(&w))
+	require.Equal(t, requestTries/100, pauses)
+	require.True(t, e.turn.requested.Load())
+	pause = func() { e.leave(true) } // as the doorbell goroutine does
+	require.True(t, e.takeAsWaiter(&w))
 	woken <- struct{}{}
 	pauses = 0
 	pause = func() { pauses++ }
-	require.False(t, e.claim(&w))
+	require.False(t, e.takeAsWaiter(&w))
 	require.Zero(t, pauses)
-	e.turn.up.Store(false)
+	e.turn.background.Store(false)
 	e.Leave()
 }
 
-// One who gives way to other goroutines has them run where there is one processor.
+// giveWay lets other goroutines run on one processor.
 func TestGiveWay(t *testing.T) {
 	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1))
 	ran := make(chan struct{})

@@ -15,50 +15,52 @@ import (
 	"weft/internal/xatomic"
 )
 
-// system is one source of a turn: a socket, the sets of epoll, the sleeper's place in Go's poller,
-// and the timer. It keeps to what the kernel says of these: a set speaks when it becomes ready, or
-// is armed while it is; who was woken finds out by asking, which takes the arming with it; a word
-// to one who has not got up since the last is one with that. Or, quiet, it is memory that a sender
-// shares: he writes there, and then looks whether he is to ring, which takes the arming with it;
-// what is there when it is armed rings nobody.
+// system is one source of a turn, and the kernel under it: a socket, its epoll sets, the doorbell
+// goroutine in Go's poller, and the timer. It follows the kernel's rules. A set fires when it
+// becomes ready, or when it is armed while ready. The goroutine that was woken reads the event,
+// which disarms the set. Two wake-ups before the goroutine is up are one.
+//
+// With memory set, the source is memory that senders share. A sender writes its frame, and then
+// checks whether it must ring, which disarms the source. Arming it while a frame is there rings
+// nothing.
 type system struct {
 	*explore.Run
 	fabric.NoSource
-	t     turn
-	rapid bool // who has found something is likely to be back
-	quiet bool
+	t      turn
+	rapid  bool // a goroutine that has found something is likely to be back
+	memory bool // shared memory, not a socket
 
 	mu    xatomic.Mutex
-	sent  int  // guarded by mu: to the socket
-	read  int  // guarded by mu
-	armed bool // guarded by mu: outer speaks
+	sent  int  // guarded by mu: frames
+	read  int  // guarded by mu: frames
+	armed bool // guarded by mu: the set fires
 	apart bool // guarded by mu: the socket is in no set
-	rung  bool // guarded by mu: the sleeper has something in bell, which he has not taken note of
-	wish  bool // guarded by mu: of a caller
+	rung  bool // guarded by mu: a wake-up is in doorbell, or about to be
+	wish  bool // guarded by mu: a caller wants Serve
 
-	bell  xatomic.Chan[struct{}] // to the sleeper
-	timer xatomic.Chan[struct{}] // to the guard
-	due   bool                   // guarded by mu: there is something in timer
+	doorbell xatomic.Chan[struct{}] // to the doorbell goroutine
+	timer    xatomic.Chan[struct{}] // to the guard
+	due      bool                   // guarded by mu: timer is not empty
 
-	// Of who has the turn.
-	// how often others than the guard have left having found something, and as the guard has seen
-	// it
+	// Owned by the goroutine that has the turn.
+	// left is how often goroutines other than the guard have left having found something; seen is
+	// its value at the guard's last visit.
 	left, seen int
 }
 
-func newSystem(r *explore.Run, rapid, quiet bool) *system {
-	s := &system{Run: r, rapid: rapid, quiet: quiet, armed: true, bell: make(xatomic.Chan[struct{}], 1), timer: make(xatomic.Chan[struct{}], 1)}
+func newSystem(r *explore.Run, rapid, memory bool) *system {
+	s := &system{Run: r, rapid: rapid, memory: memory, armed: true, doorbell: make(xatomic.Chan[struct{}], 1), timer: make(xatomic.Chan[struct{}], 1)}
 	s.t.init(s, []fabric.Source{s}, 1)
 	r.Name("turn", &s.t)
-	r.Daemon("sleeper", func() {
+	r.Daemon("doorbell goroutine", func() {
 		for {
-			s.bell.Recv()
+			s.doorbell.Recv()
 			s.mu.Lock()
 			s.rung = false
-			spoken := s.quiet || s.armed && s.readyLocked()
-			s.armed = s.armed && (s.quiet || !spoken)
+			fired := s.memory || s.armed && s.readyLocked()
+			s.armed = s.armed && (s.memory || !fired)
 			s.mu.Unlock()
-			if spoken {
+			if fired {
 				s.t.rung(0)
 			}
 		}
@@ -69,7 +71,7 @@ func newSystem(r *explore.Run, rapid, quiet bool) *system {
 			s.mu.Lock()
 			s.due = false
 			s.mu.Unlock()
-			for !s.t.watch() {
+			for !s.t.guardPoll() {
 				xatomic.Pause()
 			}
 		}
@@ -81,9 +83,9 @@ func newSystem(r *explore.Run, rapid, quiet bool) *system {
 		case s.wish:
 			return errors.New("a call is not served")
 		case s.t.word.Load()&polling != 0:
-			return errors.New("somebody looks for ever")
+			return errors.New("a goroutine polls for ever")
 		case !s.armed || s.apart:
-			return fmt.Errorf("armed: %v, apart: %v: what comes now is not heard", s.armed, s.apart)
+			return fmt.Errorf("armed: %v, apart: %v: the next frame will not ring", s.armed, s.apart)
 		}
 		return nil
 	})
@@ -92,22 +94,22 @@ func newSystem(r *explore.Run, rapid, quiet bool) *system {
 
 func (s *system) readyLocked() bool { return !s.apart && s.read < s.sent }
 
-// change makes a step of the kernel, and has the sleeper up if outer speaks.
+// change makes a step of the kernel, and wakes the doorbell goroutine if the set fires.
 func (s *system) change(f func()) {
 	s.mu.Lock()
 	f()
-	ring := !s.quiet && s.armed && s.readyLocked() && !s.rung
+	ring := !s.memory && s.armed && s.readyLocked() && !s.rung
 	s.rung = s.rung || ring
 	s.mu.Unlock()
 	if ring {
-		s.bell.Send(struct{}{})
+		s.doorbell.Send(struct{}{})
 	}
 }
 
 // send is a sender's frame.
 func (s *system) send() {
 	s.change(func() { s.sent++ })
-	if s.quiet {
+	if s.memory {
 		s.RingDoorbell()
 	}
 }
@@ -121,7 +123,7 @@ func (s *system) Arm(on bool, why fabric.Leaving) fabric.Armed {
 		s.change(func() { s.apart = false })
 	}
 	s.change(func() { s.armed = on })
-	if s.quiet && on { // what is here does not ring: shared memory
+	if s.memory && on {
 		s.mu.Lock()
 		here := s.read < s.sent
 		s.mu.Unlock()
@@ -132,13 +134,13 @@ func (s *system) Arm(on bool, why fabric.Leaving) fabric.Armed {
 	return fabric.ArmedFully
 }
 
-// soon is true for who has found something, and for the guard, if such a one has left since it was
-// here last.
-func (s *system) soon() bool {
+// morePollsSoon is true for a goroutine that has found something. For the guard it is true if such
+// a goroutine has left since the guard's last visit.
+func (s *system) morePollsSoon() bool {
 	if !s.rapid {
 		return false
 	}
-	if s.t.up.Load() {
+	if s.t.background.Load() {
 		if s.seen == s.left {
 			return false
 		}
@@ -149,7 +151,7 @@ func (s *system) soon() bool {
 	return true
 }
 
-func (s *system) guard() {
+func (s *system) startGuard() {
 	s.mu.Lock()
 	set := !s.due
 	s.due = true
@@ -161,24 +163,24 @@ func (s *system) guard() {
 
 func (s *system) Poll(bool) bool {
 	s.mu.Lock()
-	did := s.read < s.sent // of what is apart, too: that is read directly
+	did := s.read < s.sent // also if apart: the socket is read directly
 	s.read = s.sent
 	s.mu.Unlock()
 	return did
 }
 
-// Knock rings the doorbell if it is armed, for what is here already.
+// RingDoorbell rings if the source is armed.
 func (s *system) RingDoorbell() {
 	s.mu.Lock()
 	ring := s.armed
 	s.armed = false
 	s.mu.Unlock()
 	if ring {
-		s.bell.Send(struct{}{})
+		s.doorbell.Send(struct{}{})
 	}
 }
 
-func (s *system) linger() { s.Poll(false) }
+func (s *system) pollBriefly() { s.Poll(false) }
 
 func (s *system) Serve() {
 	s.mu.Lock()
@@ -186,7 +188,7 @@ func (s *system) Serve() {
 	s.mu.Unlock()
 }
 
-// Who takes part.
+// The participants.
 
 func (s *system) sender(n int) {
 	s.Go("sender", func() {
@@ -196,10 +198,10 @@ func (s *system) sender(n int) {
 	})
 }
 
-// waiter looks for long, and finds something or not.
-func (s *system) waiter(name string, looks int) {
+// waiter polls as a goroutine that polls for long: it disarms first.
+func (s *system) waiter(name string, polls int) {
 	s.Go(name, func() {
-		for range looks {
+		for range polls {
 			if s.t.enter() {
 				s.t.disarm(1)
 				s.t.leave(s.Poll(false))
@@ -208,20 +210,20 @@ func (s *system) waiter(name string, looks int) {
 	})
 }
 
-// passer looks once, and does not disarm.
-func (s *system) passer() {
-	s.Go("passer-by", func() {
+// poller polls once, and does not disarm.
+func (s *system) poller() {
+	s.Go("poller", func() {
 		if s.t.enter() {
 			s.t.leave(s.Poll(false))
 		}
 	})
 }
 
-// tester polls in a loop: it looks once each time, but is back soon, so it disarms, and leaves as
+// tester polls in a loop: it polls once each time, but is back soon. So it disarms, and leaves as
 // if it had found something.
-func (s *system) tester(looks int) {
+func (s *system) tester(polls int) {
 	s.Go("tester", func() {
-		for range looks {
+		for range polls {
 			if s.t.enter() {
 				s.t.disarm(1)
 				s.Poll(false)
@@ -238,32 +240,33 @@ func (s *system) caller() {
 	})
 }
 
-// program is what is explored: all orders, or so many by chance.
+// program is a program to explore.
 type program struct {
 	name  string
-	some  int
+	some  int // 0: all orders; otherwise so many random orders
 	rapid bool
 	setup func(*system)
 }
 
-func exploreAll(t *testing.T, quiet bool, programs []program) {
+func exploreAll(t *testing.T, memory bool, programs []program) {
 	for _, p := range programs {
 		t.Run(p.name, func(t *testing.T) {
-			explore.TestSome(t, p.some, func(r *explore.Run) { p.setup(newSystem(r, p.rapid, quiet)) })
+			explore.TestSome(t, p.some, func(r *explore.Run) { p.setup(newSystem(r, p.rapid, memory)) })
 		})
 	}
 }
 
-// In the end all that was sent is read, all calls are served, and what comes next will be heard.
+// In the end all frames are read, all calls are served, and the next frame will ring.
 func TestExploreTurn(t *testing.T) { exploreAll(t, false, turnPrograms) }
 
-// The same where the sender rings, and what is here when a source is armed does not.
-func TestExploreQuiet(t *testing.T) { exploreAll(t, true, turnPrograms) }
+// The same with shared memory: the sender rings, and a frame that is there when the source is armed
+// does not.
+func TestExploreMemory(t *testing.T) { exploreAll(t, true, turnPrograms) }
 
 var turnPrograms = []program{
 	{"a sender", 0, false, func(s *system) { s.sender(2) }},
 	{"a waiter", 0, false, func(s *system) { s.sender(1); s.waiter("waiter", 1) }},
-	{"a passer-by", 0, false, func(s *system) { s.sender(1); s.passer() }},
+	{"a poller", 0, false, func(s *system) { s.sender(1); s.poller() }},
 	{"a caller", 0, false, func(s *system) { s.sender(1); s.caller() }},
 	{"a caller and a waiter", 20_000, false, func(s *system) { s.sender(1); s.caller(); s.waiter("waiter", 1) }},
 	{"two callers", 20_000, false, func(s *system) { s.sender(1); s.caller(); s.caller() }},
@@ -271,12 +274,12 @@ var turnPrograms = []program{
 	{"two waiters", 20_000, false, func(s *system) { s.sender(2); s.waiter("waiter", 1); s.waiter("another", 1) }},
 }
 
-// The same where those who find something leave without arming.
+// The same where goroutines that find something leave without arming.
 func TestExploreRapid(t *testing.T) {
 	exploreAll(t, false, []program{
 		{"a waiter", 0, true, func(s *system) { s.sender(1); s.waiter("waiter", 1) }},
 		{"a waiter, and more", 20_000, true, func(s *system) { s.sender(2); s.waiter("waiter", 2) }},
-		{"a waiter and a passer-by", 20_000, true, func(s *system) { s.sender(2); s.waiter("waiter", 1); s.passer() }},
+		{"a waiter and a poller", 20_000, true, func(s *system) { s.sender(2); s.waiter("waiter", 1); s.poller() }},
 		{"a tester", 0, true, func(s *system) { s.sender(1); s.tester(1) }},
 		{"a tester, and more", 20_000, true, func(s *system) { s.sender(2); s.tester(2) }},
 		{"a tester and a waiter", 20_000, true, func(s *system) { s.sender(2); s.tester(1); s.waiter("waiter", 1) }},

@@ -11,32 +11,31 @@ import (
 )
 
 const (
-	// leaveAfter is how many times what has come meanwhile is delivered by one who gives the turn
-	// up.
+	// leaveAfter is how many times a goroutine that gives up the turn polls a source that has
+	// something again when it is armed.
 	leaveAfter = 4
-	// glances are the looks of a caller who waits for other ranks' memory before it takes the turn,
-	// which costs as much as some of them.
-	glances, glancesCrowded = 100, 8
-	// wantFor is how many times one asks a doorbell's goroutine to make way.
-	wantFor = 1000
+	// watchChecks is how many times Watch checks its condition before it takes the turn, which
+	// costs as much as some of these checks.
+	watchChecks, watchChecksCrowded = 100, 8
+	// requestTries is how many times a waiter tries to take the turn that it has requested.
+	requestTries = 1000
 )
 
-// woke reports whether there is something in the channel of a goroutine that polls while it waits
-// for that.
+// woke reports whether there is a value in the channel that a waiter waits for.
 func woke(ch <-chan struct{}) bool { return len(ch) > 0 }
 
-// What takes time, which tests have pass by steps. pause is called where another goroutine of this
-// process is about to do something.
+// The time, and calls that take time. Tests replace them. pause is called where another goroutine
+// of this process is about to act.
 var (
-	start = time.Now()
-	clock = func() time.Duration { return time.Since(start) }
-	rest  = giveWay
-	pause = runtime.Gosched
+	start          = time.Now()
+	clock          = func() time.Duration { return time.Since(start) }
+	yieldProcessor = giveWay
+	pause          = runtime.Gosched
 )
 
-// giveWay gives up the processor to another process, and before to a goroutine of this one if it is
-// to: that is rarely needed where Go has other processors, and wakes one of them each time, perhaps
-// at the cost of the very process that is waited for.
+// giveWay yields the processor to another process. If here is set, it first yields to a goroutine
+// of this process: that is rarely needed where Go has other processors, and each time it wakes a
+// thread for one of them, perhaps at the cost of the process that the caller waits for.
 func giveWay(here bool) {
 	if here {
 		runtime.Gosched()
@@ -44,14 +43,15 @@ func giveWay(here bool) {
 	yield()
 }
 
-// budget is for how long a goroutine polls in vain, and how it gives way meanwhile.
+// budget counts the time for which a goroutine polls and finds nothing, and yields meanwhile.
 type budget struct {
 	crowded bool
-	// polls; the budget reads the clock when n has no bit of mask
-	n, mask int
-	// of the first look at the time; when others had their turn last: processes, goroutines
-	since, yielded, yielded2 time.Duration
-	now                      time.Duration // of the last look
+	// n is the number of polls; the budget reads the clock when n&mask is zero.
+	n, mask  int
+	since    time.Duration // first reading of the clock
+	yielded  time.Duration // last yield to other processes
+	yielded2 time.Duration // last yield to goroutines too
+	now      time.Duration // last reading of the clock
 }
 
 func newBudget(crowded bool) budget {
@@ -61,10 +61,10 @@ func newBudget(crowded bool) budget {
 	return budget{mask: timeEvery - 1}
 }
 
-// first reports whether no poll has been in vain.
+// first reports whether no poll has been counted.
 func (b *budget) first() bool { return b.n == 0 }
 
-// over counts a poll in vain, and reports whether that has lasted for long enough.
+// over counts a poll that found nothing, and reports whether the budget long is exhausted.
 func (b *budget) over(long time.Duration) bool {
 	if b.n++; b.n&b.mask != 0 {
 		return long == 0
@@ -72,7 +72,7 @@ func (b *budget) over(long time.Duration) bool {
 	return b.spent(long)
 }
 
-// spent reads the clock, gives way to others if it is time, and reports whether the budget is over.
+// spent reads the clock, yields if it is time, and reports whether the budget long is exhausted.
 func (b *budget) spent(long time.Duration) bool {
 	b.now = clock()
 	if b.since == 0 {
@@ -84,26 +84,26 @@ func (b *budget) spent(long time.Duration) bool {
 		if here {
 			b.yielded2 = b.now
 		}
-		rest(here)
+		yieldProcessor(here)
 	}
-	return b.vain() > long
+	return b.idleFor() > long
 }
 
-// vain returns how long it has lasted.
-func (b *budget) vain() time.Duration { return b.now - b.since }
+// idleFor returns how long no poll has found anything, as of the last reading of the clock.
+func (b *budget) idleFor() time.Duration { return b.now - b.since }
 
 // deadline bounds a wait for another goroutine.
 type deadline struct{ until time.Time }
 
 func newDeadline(d time.Duration) deadline { return deadline{time.Now().Add(d)} }
 
-// pause waits a moment, and reports whether there is time left.
+// pause waits a moment, and reports whether the deadline is still to come.
 func (d deadline) pause() bool {
 	time.Sleep(10 * time.Microsecond)
 	return time.Now().Before(d.until)
 }
 
-// timer is the guard's.
+// timer is the timer of the guard.
 type timer struct{ t *time.Timer }
 
 func newTimer(f func()) timer {

@@ -11,23 +11,23 @@ import (
 	"weft/internal/xatomic"
 )
 
-// The bounds are small, so that what happens behind them is reached.
+// The bounds are small, so that explorations reach the steps after them.
 const (
-	leaveAfter = 1
-	wantFor    = 2
+	leaveAfter   = 1
+	requestTries = 2
 
-	glances, glancesCrowded = 0, 0 // which only take time
+	watchChecks, watchChecksCrowded = 0, 0 // checks only take time
 )
 
 func woke(ch <-chan struct{}) bool { return xatomic.Len(ch) > 0 }
 
 func clock() time.Duration { return 0 }
 
-func rest(bool) { xatomic.Pause() }
+func yieldProcessor(bool) { xatomic.Pause() }
 
 func pause() { xatomic.Pause() }
 
-// budget ends when it is asked a second time.
+// budget is exhausted at the second poll that finds nothing.
 type budget struct{ asked int }
 
 func newBudget(bool) budget { return budget{} }
@@ -39,9 +39,9 @@ func (b *budget) over(long time.Duration) bool {
 	return b.asked > 1 || long == watchFor
 }
 
-func (b *budget) vain() time.Duration { return midwayFor + 1 }
+func (b *budget) idleFor() time.Duration { return midwayFor + 1 }
 
-// deadline does not end: what takes for ever is to be found.
+// deadline never passes: an exploration must find a wait that does not end.
 type deadline struct{}
 
 func newDeadline(time.Duration) deadline { return deadline{} }
@@ -51,7 +51,7 @@ func (deadline) pause() bool {
 	return true
 }
 
-// timer does not come: the turn has explorations with a guard.
+// timer never expires: the guard is explored with the turn alone.
 type timer struct{}
 
 func newTimer(func()) timer       { return timer{} }

@@ -12,55 +12,55 @@ import (
 
 // The bits of word.
 const (
-	polling = 1 << iota // somebody has the turn
-	called              // and has something else to do, before giving it up
+	polling = 1 << iota // a goroutine has the turn
+	called              // the turn's owner must serve before it gives up the turn
 )
 
-// kernel is what a turn needs besides its sources. Its methods are called by the goroutine that has
-// the turn.
-type kernel interface {
-	// soon reports whether somebody is likely to poll again so soon that it is not worth while to
-	// arm.
-	soon() bool
-	// guard has watch called in a while, and again until it returns true.
-	guard()
-	// linger delivers what comes of all sources for a short time, for the goroutine of a doorbell.
-	linger()
+// policy makes the decisions of a turn that depend on time. Its methods are called by the goroutine
+// that has the turn.
+type policy interface {
+	// morePollsSoon reports whether another poll is likely so soon that arming is not worthwhile.
+	morePollsSoon() bool
+	// startGuard has guardPoll called after a while, and again until it returns true.
+	startGuard()
+	// pollBriefly polls all sources for a short time, for a doorbell goroutine.
+	pollBriefly()
 }
 
-// turn is whose turn it is to poll the sources of a rank; README.md has the protocol, whose steps
-// are named here. Any goroutine may call enter, call, rung and watch, nobody but who has the turn
-// the rest. Nothing here blocks, but for what sources and the kernel do.
+// turn is the right to poll the sources of a rank: one goroutine has it at a time, as with a mutex.
+// README.md has the states and the protocol, whose steps are named here (E, L1, S1 ...). Any
+// goroutine may call enter, call, rung, guardPoll and request; only the goroutine that has the turn
+// may call the other methods. No method blocks, except in methods of sources and of the policy.
 //
 //	word     free | polling, each with or without called
-//	armed    the doorbell of a source will be rung by what comes, or was, as far as who has the turn knows
-//	fired    it was: armed is not true any more
+//	armed    sources that will ring at the next arrival, or have rung, as far as the owner knows
+//	fired    sources that have rung: they are not armed any more
 //	guarded  the guard will come
 type turn struct {
-	k    kernel // constant after init
-	dear uint32 // constant: sources whose arming is worth to be put off, as a set
+	policy    policy // constant after init
+	costlyArm uint32 // constant after init: sources whose arming may be deferred, as a set
 
-	word   xatomic.Uint32
-	fired  xatomic.Uint32 // sources, as a set
-	up     xatomic.Bool   // a doorbell's goroutine, or the guard, has the turn
-	wanted xatomic.Bool   // and another goroutine would rather
+	word       xatomic.Uint32
+	fired      xatomic.Uint32 // sources, as a set
+	background xatomic.Bool   // a doorbell goroutine, or the guard, has the turn
+	requested  xatomic.Bool   // another goroutine has asked the background one for the turn
 
-	// Of who has the turn.
+	// Owned by the goroutine that has the turn.
 	sources []fabric.Source
-	all     uint32 // sources that are polled
+	all     uint32 // sources that are polled, as a set
 	armed   uint32
 	guarded bool
 }
 
-// init makes a turn that nobody has. The sources have been armed already; dear are those that it is
-// worth while to put off.
-func (t *turn) init(k kernel, sources []fabric.Source, dear uint32) {
-	t.k, t.sources, t.dear = k, sources, dear
+// init makes a turn that is free. The sources are armed already; costlyArm is the set of those
+// whose arming may be deferred.
+func (t *turn) init(p policy, sources []fabric.Source, costlyArm uint32) {
+	t.policy, t.sources, t.costlyArm = p, sources, costlyArm
 	t.all = 1<<len(sources) - 1
 	t.armed = t.all
 }
 
-// enter gives the caller the turn, unless somebody has it. (E)
+// enter gives the caller the turn, unless another goroutine has it. (E)
 func (t *turn) enter() bool {
 	for {
 		v := t.word.Load()
@@ -73,25 +73,25 @@ func (t *turn) enter() bool {
 	}
 }
 
-// disarm is for who polls for long: nobody needs to be woken for what comes of these sources
-// meanwhile.
-func (t *turn) disarm(sources uint32) { t.say(sources & t.armed) }
+// disarm disarms those of the sources that are armed. It is for a caller that polls for long:
+// meanwhile arrivals need not wake any goroutine.
+func (t *turn) disarm(sources uint32) { t.forceDisarm(sources & t.armed) }
 
-// say is disarm of sources that may be so already.
-func (t *turn) say(sources uint32) {
+// forceDisarm disarms all of the sources, armed or not.
+func (t *turn) forceDisarm(sources uint32) {
 	for ; sources != 0; sources &= sources - 1 {
 		t.armed &^= sources & -sources                                            //bug:disarmed
 		t.sources[bits.TrailingZeros32(sources)].Arm(false, fabric.LeavingInVain) //bug:disarmed
 	}
 }
 
-// leave gives the turn up. found: it was worth it.
+// leave gives up the turn. found: the caller's polls have found something.
 func (t *turn) leave(found bool) {
-	if t.armed == 0 && t.all == 1 && t.dear == 0 {
-		t.settleOne(0, whyOf(found), true) // all of L1 where memory is the only source
+	if t.armed == 0 && t.all == 1 && t.costlyArm == 0 {
+		t.armSource(0, whyOf(found), true) // the whole of L1 if memory is the only source
 	}
 	if t.armed == t.all && t.word.CompareAndSwap(polling, 0) {
-		return // the way of most who pass by
+		return // the usual case of a single poll
 	}
 	t.leaveBy(found, true)
 }
@@ -103,90 +103,91 @@ func whyOf(found bool) fabric.Leaving {
 	return fabric.LeavingInVain
 }
 
-// leaveBy is leave; polls: the caller may poll.
+// leaveBy is leave. polls: the caller may poll.
 func (t *turn) leaveBy(found, polls bool) {
 	for n := 0; ; n++ {
-		t.settle(found, polls, n)              //bug:L1
+		t.armAll(found, polls, n)              //bug:L1
 		if t.word.CompareAndSwap(polling, 0) { //bug:L2
 			return // L2
 		}
 		t.word.And(^uint32(called)) // L3
 		t.serve()
-		if polls { // what has rung is here
+		if polls { // sources that have rung have something
 			t.poll(t.all &^ t.armed)
 		}
 	}
 }
 
-// poll delivers what is there of these sources.
+// poll polls each of these sources once.
 func (t *turn) poll(sources uint32) {
 	for ; sources != 0; sources &= sources - 1 {
 		t.sources[bits.TrailingZeros32(sources)].Poll(false)
 	}
 }
 
-// tired reports whether one who may not poll has armed often enough. If a doorbell's goroutine has
-// been up and called each time, something is here, and the caller would be called for ever. The
-// guard will read it.
-func tired(n int) bool {
-	return n >= 2 //bug:tired
+// exhausted reports whether a caller that may not poll has armed often enough: this is its n-th
+// time, from 0. If a doorbell goroutine has woken and called each time, a frame is there, and the
+// caller would be called for ever. The guard will read the frame.
+func exhausted(n int) bool {
+	return n >= 2 //bug:exhausted
 }
 
-// settle sees to it that somebody is there for what comes when the caller has left, who tries that
-// for the n-th time, from 0. (L1)
-func (t *turn) settle(found, polls bool, n int) {
+// armAll arms all sources, or starts the guard where arming is deferred, so that arrivals after the
+// caller has left are noticed. It is the caller's n-th time, from 0. polls: the caller may poll.
+// (L1)
+func (t *turn) armAll(found, polls bool, n int) {
 	missing := t.all &^ t.armed
 	if missing == 0 {
 		return
 	}
-	later := !polls && tired(n)
-	if later {
+	deferred := !polls && exhausted(n)
+	if deferred {
 		missing = 0
 	}
 	why := whyOf(found)
-	if found && n == 0 && missing&t.dear != 0 && t.k.soon() {
-		// who is called has to see to it that somebody is
+	if found && n == 0 && missing&t.costlyArm != 0 && t.policy.morePollsSoon() {
+		// Only at n == 0: a goroutine that was called meanwhile must arm.
 		why = fabric.LeavingForSoon
 	}
 	for ; missing != 0; missing &= missing - 1 {
-		later = t.settleOne(bits.TrailingZeros32(missing), why, polls) || later
+		deferred = t.armSource(bits.TrailingZeros32(missing), why, polls) || deferred
 	}
-	if later && !t.guarded {
+	if deferred && !t.guarded {
 		t.guarded = true
-		t.k.guard() //bug:guard
+		t.policy.startGuard() //bug:guard
 	}
 }
 
-// settleOne arms one source, or reports that this is put off. What is here already the caller
-// delivers, since to wake somebody costs more; if it does not end, or the caller may not, the
-// doorbell is rung.
-func (t *turn) settleOne(source int, why fabric.Leaving, polls bool) (later bool) {
+// armSource arms one source, or reports that the source has deferred it. The caller delivers frames
+// that are there already, since to wake another goroutine costs more. If there are always more, or
+// the caller may not poll, it rings the doorbell.
+func (t *turn) armSource(source int, why fabric.Leaving, polls bool) (deferred bool) {
 	bit := uint32(1) << source
 	for n := 0; ; n++ {
-		armed := t.armOne(source, why)
+		armed := t.armOnce(source, why)
 		if armed == fabric.ArmDeferred {
-			t.armed &^= bit //bug:put-off
+			t.armed &^= bit //bug:deferred
 			return true
 		}
 		if armed == fabric.ArmedFully {
 			return false
 		}
 		if !polls || n == leaveAfter {
-			t.sources[source].RingDoorbell() //bug:knock
-			return false                     //bug:knock
+			t.sources[source].RingDoorbell() //bug:ring
+			return false                     //bug:ring
 		}
 		t.armed &^= bit //bug:once-more
 		t.poll(bit)     //bug:once-more
 	}
 }
 
-// armOne arms one source. It counts as armed before: what comes at once finds it so.
-func (t *turn) armOne(source int, why fabric.Leaving) fabric.Armed {
+// armOnce arms one source. The source counts as armed before the call: a doorbell may ring at once.
+func (t *turn) armOnce(source int, why fabric.Leaving) fabric.Armed {
 	t.armed |= 1 << source
 	return t.sources[source].Arm(true, why) //bug:arm
 }
 
-// serve does what who has the turn was called for.
+// serve takes note of the sources that have rung, and serves callers.
 func (t *turn) serve() {
 	t.armed &^= t.fired.Swap(0) //bug:L3
 	for _, s := range t.sources {
@@ -194,47 +195,48 @@ func (t *turn) serve() {
 	}
 }
 
-// call has something done by who has the turn, or else by the caller. (C1, C2)
+// call has the turn's owner serve; if the turn is free, the caller does. (C1, C2)
 func (t *turn) call() {
 	if t.word.Or(called)&polling == 0 && t.enter() { //bug:C1
 		t.leaveBy(false, false)
 	}
 }
 
-// rung is the goroutine of a doorbell, which has been woken.
+// rung is called by the doorbell goroutine of a source, which has been woken. (S1, S2)
 func (t *turn) rung(source int) {
 	t.fired.Or(1 << source)                           //bug:S1
 	if t.word.Or(called)&polling != 0 || !t.enter() { //bug:S1
-		return // S2: who has the turn serves before it leaves, and arms, or says who is there
+		return // S2: the turn's owner serves before it leaves, and arms or starts the guard
 	}
-	t.wanted.Store(false)
-	t.up.Store(true)
+	t.requested.Store(false)
+	t.background.Store(true)
 	t.serve()
-	t.say(t.all &^ t.dear) // what was rung can be rung again by now
-	t.k.linger()
+	t.forceDisarm(t.all &^ t.costlyArm) // a source that has rung may ring again by now
+	t.policy.pollBriefly()
 	t.leave(false)
-	t.up.Store(false)
+	t.background.Store(false)
 }
 
-// watch is the guard, which polls. It returns false if somebody else has the turn: then it is to be
-// called again in a while.
-func (t *turn) watch() bool {
+// guardPoll is the poll of the guard. It returns false if another goroutine has the turn: then it
+// must be called again after a while.
+func (t *turn) guardPoll() bool {
 	if !t.enter() { //bug:G1
 		return false
 	}
-	t.up.Store(true)
+	t.background.Store(true)
 	t.guarded = false //bug:again
 	t.poll(t.all)     // G2
 	t.leave(true)     //bug:G3
-	t.up.Store(false)
+	t.background.Store(false)
 	return true
 }
 
-// insist reports whether a doorbell's goroutine or the guard has the turn, and asks it to make way.
-func (t *turn) insist() bool {
-	if !t.up.Load() {
+// request reports whether a doorbell goroutine or the guard has the turn, and if so, requests the
+// turn from it.
+func (t *turn) request() bool {
+	if !t.background.Load() {
 		return false
 	}
-	t.wanted.Store(true)
+	t.requested.Store(true)
 	return true
 }

@@ -13,23 +13,23 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// script is a kernel of one source that keeps a log.
+// script is the policy of a turn and its one source, and keeps a log.
 type script struct {
 	fabric.NoSource
 	t      *testing.T
 	u      *turn
 	log    []string
-	isSoon bool
-	here   int    // how often something is here when it is armed
-	serves func() // nil, or what happens in serve
-	arms   func() // nil, or what happens when it is armed
+	soon   bool
+	here   int    // how often Arm returns SomethingHere
+	serves func() // if not nil, called in Serve
+	arms   func() // if not nil, called when it is armed
 	whys   []fabric.Leaving
 }
 
 func (s *script) say(what string) { s.log = append(s.log, what) }
 
 func (s *script) Arm(on bool, why fabric.Leaving) fabric.Armed {
-	require.Equal(s.t, on, s.u.armed == 1, "it is so before it is done: what comes at once finds it so")
+	require.Equal(s.t, on, s.u.armed == 1, "armed is set before Arm: the doorbell may ring at once")
 	if !on {
 		s.say("disarm")
 		return fabric.ArmedFully
@@ -40,35 +40,35 @@ func (s *script) Arm(on bool, why fabric.Leaving) fabric.Armed {
 	}
 	switch {
 	case why == fabric.LeavingForSoon:
-		s.say("later")
+		s.say("defer")
 		return fabric.ArmDeferred
 	case s.here > 0:
 		s.here--
-		s.say("arm, here")
+		s.say("arm, something")
 		return fabric.SomethingHere
 	}
 	s.say("arm")
 	return fabric.ArmedFully
 }
 
-func (s *script) soon() bool { return s.isSoon }
+func (s *script) morePollsSoon() bool { return s.soon }
 
-func (s *script) guard() {
+func (s *script) startGuard() {
 	s.say("guard")
 	require.True(s.t, s.u.guarded)
 }
 
 func (s *script) Poll(bool) bool {
 	s.say("poll")
-	require.Zero(s.t, s.u.armed, "nobody is woken for what comes now")
+	require.Zero(s.t, s.u.armed, "it is polled while disarmed")
 	return true
 }
 
-func (s *script) RingDoorbell() { s.say("knock") }
+func (s *script) RingDoorbell() { s.say("ring") }
 
-func (s *script) linger() {
-	s.say("linger")
-	require.True(s.t, s.u.up.Load())
+func (s *script) pollBriefly() {
+	s.say("poll briefly")
+	require.True(s.t, s.u.background.Load())
 }
 
 func (s *script) Serve() {
@@ -78,7 +78,7 @@ func (s *script) Serve() {
 	}
 }
 
-// Each way through the steps does what it says, and no more.
+// Each path through the steps makes exactly the expected calls.
 func TestSteps(t *testing.T) {
 	for _, row := range []struct {
 		name string
@@ -86,89 +86,89 @@ func TestSteps(t *testing.T) {
 		run  func(*turn, *script)
 		want []string
 	}{
-		{"a passer-by", false, func(u *turn, s *script) {
+		{"a single poll", false, func(u *turn, s *script) {
 			require.True(t, u.enter())
-			require.False(t, u.enter(), "somebody looks")
+			require.False(t, u.enter(), "a goroutine has the turn")
 			u.leave(false)
 			require.True(t, u.enter())
-		}, nil}, // it is armed all the while
-		{"who looks for long", false, func(u *turn, s *script) {
+		}, nil}, // the source stays armed
+		{"polling for long", false, func(u *turn, s *script) {
 			require.True(t, u.enter())
 			u.disarm(1)
 			u.disarm(1)
 			require.Zero(t, u.armed)
 			u.leave(true)
 		}, []string{"disarm", "arm"}},
-		{"rapid looks", true, func(u *turn, s *script) {
+		{"rapid polls", true, func(u *turn, s *script) {
 			for range 3 {
 				require.True(t, u.enter())
 				u.disarm(1)
 				u.leave(true)
 			}
-		}, []string{"disarm", "later", "guard", "later", "later"}},
-		{"the guard, behind rapid looks", true, func(u *turn, s *script) {
+		}, []string{"disarm", "defer", "guard", "defer", "defer"}},
+		{"the guard, after rapid polls", true, func(u *turn, s *script) {
 			require.True(t, u.enter())
 			u.disarm(1)
-			require.False(t, u.watch(), "somebody looks")
+			require.False(t, u.guardPoll(), "a goroutine has the turn")
 			u.leave(true)
-			s.isSoon = false
-			require.True(t, u.watch())
-		}, []string{"disarm", "later", "guard", "poll", "arm"}},
-		{"a call to who looks", false, func(u *turn, s *script) {
+			s.soon = false
+			require.True(t, u.guardPoll())
+		}, []string{"disarm", "defer", "guard", "poll", "arm"}},
+		{"a call while a goroutine polls", false, func(u *turn, s *script) {
 			require.True(t, u.enter())
 			u.call()
 			require.True(t, u.word.Load() == polling|called)
 			u.leave(false)
 			require.False(t, u.word.Load() == polling|called)
 		}, []string{"serve"}},
-		{"a call where nobody looks", false, func(u *turn, s *script) { u.call() }, []string{"serve"}},
-		{"the sleeper", false, func(u *turn, s *script) {
+		{"a call while no goroutine polls", false, func(u *turn, s *script) { u.call() }, []string{"serve"}},
+		{"the doorbell goroutine", false, func(u *turn, s *script) {
 			u.rung(0)
-			require.False(t, u.insist())
-			// it has called itself, too, which costs nothing that matters
-		}, []string{"serve", "linger", "arm", "serve"}},
-		{"the sleeper, while somebody looks", false, func(u *turn, s *script) {
+			require.False(t, u.request())
+			// It also serves its own call, which costs little.
+		}, []string{"serve", "poll briefly", "arm", "serve"}},
+		{"the doorbell goroutine, while a goroutine polls", false, func(u *turn, s *script) {
 			require.True(t, u.enter())
 			u.rung(0)
 			u.leave(true)
 			require.True(t, u.enter())
 		}, []string{"serve", "poll", "arm"}},
-		{"the sleeper makes way", false, func(u *turn, s *script) {
+		{"a request to the doorbell goroutine", false, func(u *turn, s *script) {
 			s.serves = func() {
 				if len(s.log) == 1 {
-					require.False(t, u.wanted.Load())
-					require.True(t, u.insist())
-					require.True(t, u.wanted.Load())
+					require.False(t, u.requested.Load())
+					require.True(t, u.request())
+					require.True(t, u.requested.Load())
 				}
 			}
 			u.rung(0)
-		}, []string{"serve", "linger", "arm", "serve"}},
-		{"the sleeper, after he made way", false, func(u *turn, s *script) {
+		}, []string{"serve", "poll briefly", "arm", "serve"}},
+		{"the doorbell goroutine, after a request", false, func(u *turn, s *script) {
 			s.serves = func() {
 				if len(s.log) == 1 {
-					require.True(t, u.insist())
+					require.True(t, u.request())
 				}
 			}
 			u.rung(0)
-			require.True(t, u.wanted.Load())
-			s.serves = func() { require.False(t, u.wanted.Load(), "nobody has insisted this time") }
+			require.True(t, u.requested.Load())
+			s.serves = func() { require.False(t, u.requested.Load(), "the earlier request is over") }
 			u.rung(0)
-		}, []string{"serve", "linger", "arm", "serve", "serve", "linger", "arm", "serve"}},
+		}, []string{"serve", "poll briefly", "arm", "serve", "serve", "poll briefly", "arm", "serve"}},
 	} {
 		t.Run(row.name, func(t *testing.T) {
 			u := new(turn)
-			s := &script{t: t, u: u, isSoon: row.soon}
+			s := &script{t: t, u: u, soon: row.soon}
 			u.init(s, []fabric.Source{s}, 1)
 			require.EqualValues(t, 1, u.armed)
 			row.run(u, s)
 			require.Equal(t, row.want, s.log)
-			require.False(t, u.up.Load())
+			require.False(t, u.background.Load())
 		})
 	}
 }
 
-// Something is here that who leaves may not read. The sleeper is up, and calls, whenever he is
-// armed: who leaves does not arm for ever, but leaves it to the guard.
+// A frame is there that the leaving goroutine may not read, and the doorbell goroutine calls each
+// time the source is armed. The leaving goroutine does not arm for ever, but starts the guard.
 func TestLeavesInTheEnd(t *testing.T) {
 	u := new(turn)
 	s := &script{t: t, u: u}
@@ -178,14 +178,14 @@ func TestLeavesInTheEnd(t *testing.T) {
 	u.call()
 	require.Equal(t, []string{"arm", "serve", "arm", "serve", "guard"}, s.log)
 	s.arms = nil
-	require.True(t, u.watch())
+	require.True(t, u.guardPoll())
 	require.Equal(t, []string{"poll", "arm"}, s.log[5:])
 }
 
-// To arm is put off only when the caller first leaves: one who has been called meanwhile arms.
-func TestPutsOffOnce(t *testing.T) {
+// Arming is deferred only at the caller's first try to leave: if it was called meanwhile, it arms.
+func TestDefersOnce(t *testing.T) {
 	u := new(turn)
-	s := &script{t: t, u: u, isSoon: true}
+	s := &script{t: t, u: u, soon: true}
 	u.init(s, []fabric.Source{s}, 1)
 	require.True(t, u.enter())
 	u.disarm(1)
@@ -194,7 +194,7 @@ func TestPutsOffOnce(t *testing.T) {
 		u.rung(0)
 	}
 	u.leave(true)
-	require.Equal(t, []string{"disarm", "later", "guard", "serve", "poll", "arm"}, s.log)
+	require.Equal(t, []string{"disarm", "defer", "guard", "serve", "poll", "arm"}, s.log)
 	require.Equal(t, []fabric.Leaving{fabric.LeavingForSoon, fabric.LeavingFound}, s.whys)
 	require.True(t, u.enter())
 	require.False(t, u.word.Load() == polling|called)
@@ -204,18 +204,18 @@ func TestPutsOffOnce(t *testing.T) {
 	require.False(t, u.word.Load() == polling|called)
 }
 
-// What is here when a source is armed is delivered by who leaves, a few times; then, or where it
-// may not, somebody else is woken.
+// A goroutine that leaves delivers frames that are there when it arms, a few times. Then, or if it
+// may not poll, it rings the doorbell.
 func TestSomethingIsHere(t *testing.T) {
 	for _, row := range []struct {
 		here int
 		call bool
 		want []string
 	}{
-		{1, false, []string{"arm, here", "poll", "arm"}},
-		{leaveAfter, false, append(slices.Repeat([]string{"arm, here", "poll"}, leaveAfter), "arm")},
-		{leaveAfter + 1, false, append(slices.Repeat([]string{"arm, here", "poll"}, leaveAfter), "arm, here", "knock")},
-		{1, true, []string{"arm, here", "knock", "serve"}},
+		{1, false, []string{"arm, something", "poll", "arm"}},
+		{leaveAfter, false, append(slices.Repeat([]string{"arm, something", "poll"}, leaveAfter), "arm")},
+		{leaveAfter + 1, false, append(slices.Repeat([]string{"arm, something", "poll"}, leaveAfter), "arm, something", "ring")},
+		{1, true, []string{"arm, something", "ring", "serve"}},
 	} {
 		u := new(turn)
 		s := &script{t: t, u: u, here: row.here}
@@ -233,36 +233,36 @@ func TestSomethingIsHere(t *testing.T) {
 	}
 }
 
-// Each of several sources is armed by itself: what is cheap to arm is disarmed while a
-// doorbell's goroutine polls; only what is dear to arm is put off.
+// Each of several sources is armed by itself. A source that is cheap to arm is disarmed while a
+// doorbell goroutine polls; only arming of a costly source is deferred.
 func TestSeveralSources(t *testing.T) {
 	u, s := new(turn), &many{}
 	u.init(s, []fabric.Source{one{s: s, i: 0}, one{s: s, i: 1}, one{s: s, i: 2}}, 0b010)
 	require.True(t, u.enter())
 	u.disarm(0b110)
 	require.EqualValues(t, 0b001, u.armed)
-	s.isSoon = true
+	s.soon = true
 	u.leave(true)
-	require.Equal(t, []string{"disarm 1", "disarm 2", "later 1", "arm 2", "guard"}, s.take())
+	require.Equal(t, []string{"disarm 1", "disarm 2", "defer 1", "arm 2", "guard"}, s.takeLog())
 	require.EqualValues(t, 0b101, u.armed)
-	s.isSoon = false
+	s.soon = false
 	u.rung(2)
-	require.Equal(t, []string{"disarm 0", "disarm 2", "arm 0", "arm 1", "arm 2"}, s.take())
-	require.True(t, u.watch())
-	require.Equal(t, []string{"poll 0", "poll 1", "poll 2"}, s.take())
+	require.Equal(t, []string{"disarm 0", "disarm 2", "arm 0", "arm 1", "arm 2"}, s.takeLog())
+	require.True(t, u.guardPoll())
+	require.Equal(t, []string{"poll 0", "poll 1", "poll 2"}, s.takeLog())
 	require.True(t, u.enter())
 	u.all &^= 0b010
 	u.armed &^= 0b010
 	u.leave(true)
-	require.Empty(t, s.take(), "it is not polled any more")
+	require.Empty(t, s.takeLog(), "it is not polled any more")
 }
 
 type many struct {
-	log    []string
-	isSoon bool
+	log  []string
+	soon bool
 }
 
-func (s *many) take() []string {
+func (s *many) takeLog() []string {
 	l := s.log
 	s.log = nil
 	return l
@@ -270,9 +270,9 @@ func (s *many) take() []string {
 
 func (s *many) say(format string, args ...any) { s.log = append(s.log, fmt.Sprintf(format, args...)) }
 
-func (s *many) soon() bool { return s.isSoon }
-func (s *many) guard()     { s.say("guard") }
-func (s *many) linger()    {}
+func (s *many) morePollsSoon() bool { return s.soon }
+func (s *many) startGuard()         { s.say("guard") }
+func (s *many) pollBriefly()        {}
 
 // one is one of the sources of many.
 type one struct {
@@ -286,7 +286,7 @@ func (o one) Arm(on bool, why fabric.Leaving) fabric.Armed {
 	case !on:
 		o.s.say("disarm %d", o.i)
 	case why == fabric.LeavingForSoon && o.i == 1:
-		o.s.say("later %d", o.i)
+		o.s.say("defer %d", o.i)
 		return fabric.ArmDeferred
 	default:
 		o.s.say("arm %d", o.i)

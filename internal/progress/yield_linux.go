@@ -5,5 +5,5 @@ package progress
 
 import "golang.org/x/sys/unix"
 
-// yield gives the processor to another process.
+// yield yields the processor to another process.
 func yield() { _, _, _ = unix.RawSyscall(unix.SYS_SCHED_YIELD, 0, 0, 0) }

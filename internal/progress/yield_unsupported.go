@@ -7,5 +7,5 @@ package progress
 
 import "runtime"
 
-// yield gives the processor to others, as far as Go knows of them.
+// yield yields the processor to other goroutines: Go knows no other processes.
 func yield() { runtime.Gosched() }
