@@ -11,9 +11,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Create makes size bytes of memory, all zero, which take no space until they are touched. name is
-// for people who look at the process. Nobody can change the size any more, so a mapping of it never
-// faults; and only processes of the same user can open it.
+// Create makes size bytes of memory, all zero. Pages take no space until they are accessed. name is
+// the name of the returned file. The size is sealed: no process can change it, so an access to a
+// mapping never faults. Only processes of the same user can open the memory.
 func Create(name string, size int) (*os.File, error) {
 	fd, err := unix.MemfdCreate("weft", unix.MFD_CLOEXEC|unix.MFD_ALLOW_SEALING)
 	if err != nil {
@@ -29,11 +29,11 @@ func Create(name string, size int) (*os.File, error) {
 	return f, nil
 }
 
-// Path returns what other processes give to Open, for memory that process pid has open as
+// Path returns the path by which other processes open the memory that process pid has open as
 // descriptor fd.
 func Path(pid int, fd uintptr) string { return fmt.Sprintf("/proc/%d/fd/%d", pid, fd) }
 
-// Open opens memory that another process has made by Create, of the same size.
+// Open opens memory that another process has made by Create with the same size.
 func Open(path string, size int) (*os.File, error) {
 	fd, err := unix.Open(path, unix.O_RDWR|unix.O_CLOEXEC, 0)
 	if err != nil {
@@ -41,15 +41,15 @@ func Open(path string, size int) (*os.File, error) {
 	}
 	seals, err := unix.FcntlInt(uintptr(fd), unix.F_GET_SEALS, 0)
 	var st unix.Stat_t
-	// The process may have closed it, and have something else under the number of its descriptor.
+	// The process may have closed the memory, and may use the descriptor's number for another file.
 	if err != nil || unix.Fstat(fd, &st) != nil || seals&unix.F_SEAL_SHRINK == 0 || st.Size != int64(size) {
 		_ = unix.Close(fd)
-		return nil, fmt.Errorf("%s is no shared memory of %d bytes, or not any more", path, size)
+		return nil, fmt.Errorf("%s is not, or is no longer, shared memory of %d bytes", path, size)
 	}
 	return os.NewFile(uintptr(fd), path), nil
 }
 
-// Map maps n bytes of a file from off on, which is a multiple of the page size.
+// Map maps n bytes of a file, beginning at off, which must be a multiple of the page size.
 func Map(f *os.File, off int64, n int, readOnly bool) ([]byte, error) {
 	prot := unix.PROT_READ | unix.PROT_WRITE
 	if readOnly {
@@ -62,10 +62,10 @@ func Map(f *os.File, off int64, n int, readOnly bool) ([]byte, error) {
 	return b, nil
 }
 
-// Unmap ends a mapping, which must be as Map has returned it.
+// Unmap ends a mapping. b must be the slice that Map returned.
 func Unmap(b []byte) error { return unix.Munmap(b) }
 
-// Sync forces the pages of b[off:off+n] to the disk that their file is on. b is a mapping.
+// Sync writes the pages of b[off:off+n] to the disk of their file. b is a mapping.
 func Sync(b []byte, off, n int) error {
 	if n == 0 {
 		return nil
@@ -73,9 +73,8 @@ func Sync(b []byte, off, n int) error {
 	return unix.Msync(b[pageOf(off):off+n], unix.MS_SYNC)
 }
 
-// Populate has the kernel make the pages of b[off:off+n] present and writable now, at a quarter of
-// what it costs page by page at first touch. b is a mapping. Where the kernel does not know the
-// call (before Linux 5.14) nothing happens.
+// Populate makes the pages of b[off:off+n] present and writable now. That costs a quarter of page
+// faults at first access. b is a mapping. Before Linux 5.14 Populate does nothing.
 func Populate(b []byte, off, n int) {
 	if n > 0 {
 		_ = unix.Madvise(b[pageOf(off):off+n], unix.MADV_POPULATE_WRITE)

@@ -17,7 +17,7 @@ import (
 
 func address(b []byte) uintptr { return uintptr(unsafe.Pointer(unsafe.SliceData(b))) }
 
-// What one has made, another opens by where it is: the same memory, of a size that nobody changes.
+// A second process can open and map the memory by its path, and the size cannot be changed.
 func TestCreateAndOpen(t *testing.T) {
 	size := 3 * pageSize
 	f, err := Create("some", size)
@@ -47,21 +47,21 @@ func TestCreateAndOpen(t *testing.T) {
 
 	for _, n := range []int{0, size - 1, size + 1} {
 		_, err = Open(path, n)
-		require.ErrorContains(t, err, "is no shared memory of")
+		require.ErrorContains(t, err, "is not, or is no longer, shared memory of")
 	}
 	plain, err := os.Create(filepath.Join(t.TempDir(), "plain"))
 	require.NoError(t, err)
 	defer plain.Close()
 	require.NoError(t, plain.Truncate(int64(size)))
 	_, err = Open(plain.Name(), size)
-	require.ErrorContains(t, err, "is no shared memory of", "it can shrink")
+	require.ErrorContains(t, err, "is not, or is no longer, shared memory of", "it can shrink")
 	_, err = Open(path+"9999", size)
 	require.ErrorIs(t, err, unix.ENOENT)
 	_, err = Create("some", -1)
 	require.ErrorIs(t, err, unix.EINVAL)
 }
 
-// What cannot be mapped is an error that says so, and a mapping for reading is for reading.
+// Map reports errors with the size and the file's name, and a read-only mapping is read-only.
 func TestMap(t *testing.T) {
 	f, err := os.Create(filepath.Join(t.TempDir(), "f"))
 	require.NoError(t, err)
@@ -91,7 +91,7 @@ func TestMap(t *testing.T) {
 	require.NoError(t, Unmap(m))
 }
 
-// present says which pages of a mapping are there.
+// present returns a P for each page of a mapping that is present, and a dot for each other page.
 func present(t *testing.T, m []byte) string {
 	t.Helper()
 	f, err := os.Open("/proc/self/pagemap")
@@ -110,18 +110,18 @@ func present(t *testing.T, m []byte) string {
 	return all.String()
 }
 
-// requirePopulate skips a test on kernels before 5.14, which refuse the advice.
+// requirePopulate skips a test on kernels before 5.14, which refuse MADV_POPULATE_WRITE.
 func requirePopulate(t *testing.T) {
 	t.Helper()
 	m, err := unix.Mmap(-1, 0, pageSize, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_PRIVATE|unix.MAP_ANON)
 	require.NoError(t, err)
 	defer func() { require.NoError(t, unix.Munmap(m)) }()
 	if err := unix.Madvise(m, unix.MADV_POPULATE_WRITE); err != nil {
-		t.Skipf("this kernel makes no pages present: %v", err)
+		t.Skipf("this kernel does not populate pages: %v", err)
 	}
 }
 
-// Exactly the pages that contain the bytes are made present.
+// Populate makes exactly the pages present that contain the bytes.
 func TestPopulate(t *testing.T) {
 	p := pageSize
 	requirePopulate(t)
@@ -141,8 +141,8 @@ func TestPopulate(t *testing.T) {
 	}
 }
 
-// Exactly the pages that contain the bytes are forced; without bytes nothing is asked for. The
-// kernel says ENOMEM if one of the pages is not there.
+// Sync writes exactly the pages that contain the bytes, and makes no call for zero bytes. The
+// kernel returns ENOMEM if one of the pages is not mapped.
 func TestSync(t *testing.T) {
 	p := pageSize
 	for _, row := range []struct {

@@ -7,22 +7,22 @@ package shmem
 
 import "os"
 
-// Create fails.
+// Create returns ErrUnsupported.
 func Create(string, int) (*os.File, error) { return nil, ErrUnsupported }
 
-// Path returns what leads to nothing.
+// Path returns the empty string.
 func Path(int, uintptr) string { return "" }
 
-// Open fails.
+// Open returns ErrUnsupported.
 func Open(string, int) (*os.File, error) { return nil, ErrUnsupported }
 
-// Map fails.
+// Map returns ErrUnsupported.
 func Map(*os.File, int64, int, bool) ([]byte, error) { return nil, ErrUnsupported }
 
-// Unmap fails.
+// Unmap returns ErrUnsupported.
 func Unmap([]byte) error { return ErrUnsupported }
 
-// Sync fails.
+// Sync returns ErrUnsupported.
 func Sync([]byte, int, int) error { return ErrUnsupported }
 
 // Populate does nothing.

@@ -15,7 +15,7 @@ type pair struct {
 	b uint32
 }
 
-// A view is of the bytes that it names, and of no others.
+// View returns a pointer to the given bytes, and panics if T does not fit there.
 func TestView(t *testing.T) {
 	mem := Heap(64)
 	require.Equal(t, 16, SizeOf[pair]())
@@ -30,7 +30,7 @@ func TestView(t *testing.T) {
 	require.Panics(t, func() { View[byte](nil, 0) })
 }
 
-// Memory of the heap is zero, begins at a cache line, and has room for no more than was asked for.
+// Heap returns zero memory that begins at a cache line and has no extra capacity.
 func TestHeap(t *testing.T) {
 	for _, n := range []int{0, 1, 63, 64, 65, 4096, 100_001} {
 		b := Heap(n)

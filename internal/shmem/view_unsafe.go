@@ -8,8 +8,9 @@ import (
 	"unsafe"
 )
 
-// View returns the T that lies off bytes into mem. T has no pointers: other processes write it, and
-// the garbage collector does not look there. It panics if T does not fit or is not aligned there.
+// View returns a pointer to the T at byte off of mem. T must have no pointers: other processes
+// write the memory, and the garbage collector does not scan it. View panics if T does not fit there
+// or is not aligned.
 func View[T any](mem []byte, off int) *T {
 	size, align := unsafe.Sizeof(*new(T)), unsafe.Alignof(*new(T))
 	if off < 0 || off > len(mem) || uintptr(len(mem)-off) < size || size == 0 {
@@ -22,14 +23,14 @@ func View[T any](mem []byte, off int) *T {
 	return (*T)(p)
 }
 
-// SizeOf returns how many bytes a T takes in memory.
+// SizeOf returns the size of a T in bytes.
 func SizeOf[T any]() int { return int(unsafe.Sizeof(*new(T))) }
 
 // line is a cache line.
 type line [8]uint64
 
-// Heap returns n bytes, all zero, that begin at a cache line, of Go's heap: a stand-in for mapped
-// memory within one process.
+// Heap returns n zero bytes of Go's heap that begin at a cache line. They replace mapped memory in
+// tests within one process.
 func Heap(n int) []byte {
 	const size = int(unsafe.Sizeof(line{}))
 	lines := make([]line, n/size+2)
