@@ -226,7 +226,7 @@ func TestHeapEnds(t *testing.T) {
 					}
 					d.NoteFor(ForWindow)
 				case 2:
-					for d.seat.Segment().Late() < smcoll.Width+1 {
+					for d.seat.Segment().Queued() < smcoll.Width+1 {
 						time.Sleep(time.Millisecond)
 					}
 					return x.end(d)
@@ -237,7 +237,7 @@ func TestHeapEnds(t *testing.T) {
 				}
 				if c.Rank() == 0 { // soon: another rank may be about to take the rest out
 					require.Eventually(t, func() bool {
-						return d.seat.Segment().Late() == 0
+						return d.seat.Segment().Queued() == 0
 					}, time.Minute, time.Millisecond)
 				}
 				if x.want == ErrAborted {

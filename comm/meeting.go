@@ -22,7 +22,7 @@ var onlyMessages atomic.Bool
 
 // meets reports whether the ranks meet for a collective, by what all know alike.
 func (c *Comm) meets(d *coll.Call) bool {
-	return c.seat != nil && (!c.world.apart || c.world.cfg.chosen[d.Kind] == 0) && c.seat.Takes(d)
+	return c.seat != nil && (!c.world.apart || c.world.cfg.chosen[d.Kind] == 0) && c.seat.Supports(d)
 }
 
 // meet is a blocking collective where the ranks meet.
@@ -32,8 +32,8 @@ func (c *Comm) meet(d *coll.Call) error {
 		id = ev.Recorder().ID()
 		c.collectiveBegins(ev, id, d.What)
 	}
-	outcome, err := c.seat.Meet(d)
-	if outcome != smcoll.Met {
+	outcome, err := c.seat.Do(d)
+	if outcome != smcoll.Done {
 		err = c.instead(outcome, *d)
 	}
 	if id != 0 {
@@ -45,7 +45,7 @@ func (c *Comm) meet(d *coll.Call) error {
 // instead is what becomes of a collective for which there is no place, or that a rank makes of
 // messages. It takes a copy, as byMessages does.
 func (c *Comm) instead(o smcoll.Outcome, d coll.Call) error {
-	if o == smcoll.Messages {
+	if o == smcoll.UseMessages {
 		entered := c.proc.enter()
 		defer c.proc.leave(&entered)
 		return waitEntered(c.byMessages(d, true), &entered)
@@ -91,7 +91,7 @@ func (n *near) close() {
 // host is a rank's communicator, as its seat sees it.
 type host Comm
 
-func (h *host) Barred() error                              { return (*Comm)(h).barredHere() }
+func (h *host) Failure() error                             { return (*Comm)(h).barredHere() }
 func (h *host) Fail(what coll.Collective, err error) error { return (*Comm)(h).failColl(what, err) }
 func (h *host) Compare()                                   { h.hist.compareAsked() }
 func (h *host) Explain(r int, err error) error             { return (*Comm)(h).explanation(r, err) }
@@ -120,7 +120,7 @@ func (h *host) Lost(r int, err error) error {
 	} else {
 		h.proc.gone(to, err)
 	}
-	return cmp.Or(h.Barred(), error(&LostError{Rank: to, Err: err}))
+	return cmp.Or(h.Failure(), error(&LostError{Rank: to, Err: err}))
 }
 
 // Panic is the text of what an operator has panicked with: of another process, all is a text.
@@ -164,7 +164,7 @@ func (x *meetCall) String() string { return fmt.Sprintf("I%v at %s", x.what, x.c
 
 func (x *meetCall) Complete(err error) { x.complete(Status{}, err) }
 
-func (x *meetCall) Messages(d *coll.Call) { x.c.byMessages(*d, true).OnDone(x.Complete) }
+func (x *meetCall) UseMessages(d *coll.Call) { x.c.byMessages(*d, true).OnDone(x.Complete) }
 
 // failColl is the error of a collective.
 func (c *Comm) failColl(what coll.Collective, err error) error {

@@ -161,7 +161,7 @@ func checkShape(part, whole mem.Buffer, n int, what string) error {
 }
 
 // InPlaces is how many bytes the fullest place would have in it; the same at all ranks.
-func (d *Call) InPlaces(n int) int {
+func (d *Call) CellBytes(n int) int {
 	if d.Kind == Scatter || d.Kind == Alltoall {
 		return d.Unit * n
 	}

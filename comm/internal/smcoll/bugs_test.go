@@ -11,47 +11,47 @@ import (
 	"weft/internal/explore"
 )
 
-// TestPlantedBugs: each rule of README.md, broken, is found by the exploration.
-func TestPlantedBugs(t *testing.T) { explore.FindBugs(t, "meet", plantedBugs) }
+// TestPlantedBugs breaks each rule of README.md in turn. The exploration has to find every bug.
+func TestPlantedBugs(t *testing.T) { explore.FindBugs(t, "smcoll", plantedBugs) }
 
 var plantedBugs = []explore.Bug{
 	{
-		Name: "no look before the sleep", File: "run.go", Test: "TestExplore", At: "sleep",
+		Name: "no check before the sleep", File: "run.go", Test: "TestExplore", At: "sleep",
 		New: `	p.state.Store(stateOf(seq, ph))
 `,
 	},
 	{
-		Name: "the look before it says that it sleeps", File: "run.go", Test: "TestExplore", At: "sleep",
-		New: `	if s.goesOn(d, seq) {
+		Name: "the check before the state says waiting", File: "run.go", Test: "TestExplore", At: "sleep",
+		New: `	if s.canContinue(d, seq) {
 		return true, nil
 	}
 	p.state.Store(stateOf(seq, ph))
 `,
 	},
 	{
-		Name: "the last one tells nobody", File: "run.go", Test: "TestExplore", At: "told",
+		Name: "the last rank notifies nobody", File: "run.go", Test: "TestExplore", At: "notify",
 		New: `		return false
 `,
 	},
 	{
-		Name: "two end what waits", File: "place.go", Test: "TestExplore", At: "claim",
-		New: `	_, ok := p.waits(seq)
+		Name: "two goroutines end one operation", File: "cell.go", Test: "TestExplore", At: "take",
+		New: `	_, ok := p.isWaiting(seq)
 	if ok {
-		p.state.Store(stateOf(seq, claimed))
+		p.state.Store(stateOf(seq, taken))
 	}
 	return ok
 `,
 	},
 	{
-		Name: "a place is always free", File: "queue.go", Test: "TestExplore", At: "free",
+		Name: "a cell is always free", File: "queue.go", Test: "TestExplore", At: "cell-free",
 		New: `	return true
 `,
 	},
 	{
-		Name: "no look behind the queue", File: "run.go", Test: "TestExplore", At: "late-drain", New: "",
+		Name: "no check after queueing", File: "run.go", Test: "TestExplore", At: "queued-drain", New: "",
 	},
 	{
-		Name: "a place is given back in silence", File: "run.go", Test: "TestExplore", At: "late-over",
+		Name: "no drain after a cell becomes free", File: "run.go", Test: "TestExplore", At: "queued-finish",
 		New: `	return
 `,
 	},
@@ -59,31 +59,31 @@ var plantedBugs = []explore.Bug{
 		Name: "no nudge", File: "run.go", Test: "TestExplore", At: "nudge", New: "",
 	},
 	{
-		Name: "given back without a look", File: "run.go", Test: "TestExplore", At: "give-back",
+		Name: "given back without a check", File: "run.go", Test: "TestExplore", At: "give-back",
 		New: `		p.state.Store(was)
 		return
 `,
 	},
 	{
-		Name: "a large one given back without a look", File: "run.go", Test: "TestExplore", At: "give-back-large",
+		Name: "a large one given back without a check", File: "run.go", Test: "TestExplore", At: "give-back-large",
 		New: `			p.state.Store(was)
 			return
 `,
 	},
 	{
-		Name: "who makes it of messages is not looked for", File: "windows.go", Test: "TestExplore", At: "mixed",
+		Name: "a rank that uses messages is overlooked", File: "staging.go", Test: "TestExplore", At: "any-uses-messages",
 		New: `		if false {
 			return true
 		}
 `,
 	},
 	{
-		Name: "combined before all have shown", File: "windows.go", Test: "TestExplore", At: "all-have-shown", New: "",
+		Name: "combined before all have filled", File: "staging.go", Test: "TestExplore", At: "all-have-filled", New: "",
 	},
 	{
-		Name: "copied before all have combined", File: "windows.go", Test: "TestExplore", At: "all-have-combined", New: "",
+		Name: "copied before all have combined", File: "staging.go", Test: "TestExplore", At: "all-have-combined", New: "",
 	},
 	{
-		Name: "a step without a nudge", File: "windows.go", Test: "TestExplore", At: "tell-step", New: "",
+		Name: "a step without a nudge", File: "staging.go", Test: "TestExplore", At: "notify-step", New: "",
 	},
 }

@@ -28,11 +28,11 @@ type program struct {
 	ranks []string
 	// rank 1 has a second goroutine, which does what the first one does: which of them gets which
 	// number is not known
-	crowd bool
+	twoCallers bool
 }
 
 // large is two windows, or pieces, of elements.
-const large = 2 * windowSize / 8
+const large = 2 * stagingSize / 8
 
 func (p program) setup(r *explore.Run) {
 	l := newLab(len(p.ranks), p.mapped)
@@ -62,7 +62,7 @@ func (p program) setup(r *explore.Run) {
 		r.Name(fmt.Sprint(me), x.Member)
 		made[me] = map[int]bool{}
 		goroutines := 1
-		if p.crowd && me == 1 {
+		if p.twoCallers && me == 1 {
 			goroutines = 2
 		}
 		for g := range goroutines {
@@ -84,7 +84,7 @@ func (p program) setup(r *explore.Run) {
 				}
 			}
 		}
-		if late := l.ranks[0].st.late.Load(); late != 0 {
+		if late := l.ranks[0].st.queuedAll.Load(); late != 0 {
 			return fmt.Errorf("%d operations wait for a place", late)
 		}
 		return nil
@@ -105,7 +105,7 @@ func (x *rank) bcast(buf []int64, root int) *coll.Call {
 func (x *rank) does(r *explore.Run, p program, made map[int]bool) {
 	var pending []xatomic.Chan[struct{}]
 	value := func(k, rank int) int64 {
-		if p.crowd {
+		if p.twoCallers {
 			k = 0
 		}
 		return int64(100*k + rank)
@@ -159,14 +159,14 @@ func (x *rank) does(r *explore.Run, p program, made map[int]bool) {
 		case 'r', 'O', 'L':
 			start(false)
 		default:
-			switch outcome, err := x.Meet(d); outcome {
-			case Met:
+			switch outcome, err := x.Do(d); outcome {
+			case Done:
 				check(err)
 				made[k] = true
-			case Messages:
+			case UseMessages:
 				r.Check(d.Large, "collective %d at rank %d is small, and is made of messages", k, x.rank)
 				made[k] = false
-			case Crowded:
+			case NoCell:
 				start(true)
 			}
 		}
@@ -190,7 +190,7 @@ var programs = []program{
 	{name: "a large one", ranks: []string{"l", "l"}, some: 3_000},
 	{name: "a large one of three", ranks: []string{"l", "l", "l"}, some: 10_000},
 	{name: "large ones and requests", ranks: []string{"lLb", "Llr"}, some: 3_000},
-	{name: "two goroutines of a rank", ranks: []string{"bb", "b"}, crowd: true, some: 20_000},
+	{name: "two goroutines of a rank", ranks: []string{"bb", "b"}, twoCallers: true, some: 20_000},
 }
 
 // TestExplore: all ranks come to the right sums, whatever the order, nobody sleeps for ever, and a

@@ -19,7 +19,7 @@ import (
 // Which collectives are made where ranks meet, and how: in the places if the fullest has room for
 // it and there are not too many ranks, in memory if it has not; of processes, only reductions for
 // all are made in memory.
-func TestTakes(t *testing.T) {
+func TestSupports(t *testing.T) {
 	for _, x := range []struct {
 		k       coll.Kind
 		unit, n int
@@ -35,7 +35,7 @@ func TestTakes(t *testing.T) {
 	} {
 		d := &coll.Call{Kind: x.k, Unit: x.unit, In: mem.Sized(make([]byte, 1), 1)}
 		what := fmt.Sprintf("%s of %d bytes by %d ranks", coll.Names[x.k], x.unit, x.n)
-		require.Equal(t, x.meets, newLab(x.n, false).ranks[0].Takes(d), what)
+		require.Equal(t, x.meets, newLab(x.n, false).ranks[0].Supports(d), what)
 		if x.meets {
 			require.Equal(t, x.large, d.Large, what)
 			require.Equal(t, x.large, d.Total > 0, what)
@@ -51,12 +51,12 @@ func TestTakes(t *testing.T) {
 		{coll.Reduce, DataMax, 8, true}, {coll.Reduce, DataMax + 8, 8, false}, {coll.Scan, DataMax + 8, 8, false}, {coll.Allgather, DataMax + 8, 8, false},
 		{coll.Scatter, DataMax / 3, 1, true}, {coll.Scatter, DataMax/3 + 1, 1, false}, {coll.Alltoall, DataMax / 3, 1, true}, {coll.Alltoall, DataMax/3 + 1, 1, false},
 		{coll.Allreduce, DataMax, 8, true}, {coll.Allreduce, DataMax + 8, 8, true}, {coll.Allreduce, 10 * elemMax, elemMax, true}, {coll.Allreduce, 10 * (elemMax + 1), elemMax + 1, false},
-		{coll.Allreduce, windowRounds*windowSize - 1, 1, true}, {coll.Allreduce, windowRounds * windowSize, 1, false},
+		{coll.Allreduce, maxRounds*stagingSize - 1, 1, true}, {coll.Allreduce, maxRounds * stagingSize, 1, false},
 	} {
 		d := &coll.Call{Kind: x.k, Unit: x.unit, In: mem.Sized(make([]byte, x.elem), x.elem)}
 		what := fmt.Sprintf("%s of %d bytes, %d each", coll.Names[x.k], x.unit, x.elem)
-		require.Equal(t, x.meets, newLab(3, true).ranks[0].Takes(d), what)
-		require.Equal(t, d.InPlaces(3) > DataMax, d.Large, what)
+		require.Equal(t, x.meets, newLab(3, true).ranks[0].Supports(d), what)
+		require.Equal(t, d.CellBytes(3) > DataMax, d.Large, what)
 	}
 }
 
@@ -117,10 +117,10 @@ func TestPieceSizes(t *testing.T) {
 // Pieces of a collective are each taken once, by whoever comes, and none of a collective of the
 // past or one that is closed. A collective is closed only before anybody has begun with it.
 func TestPiecesAreTakenOnce(t *testing.T) {
-	st := newStage(2, false)
+	st := newSegment(2, false)
 	d := &coll.Call{Total: 3}
 	const seq = 5
-	s := st.slot(seq)
+	s := st.pieceCount(seq)
 	exhausted := func() bool { return st.exhausted(d, seq) }
 	complete := func() bool { return st.complete(d, seq) }
 	for i := range 3 {
@@ -129,24 +129,24 @@ func TestPiecesAreTakenOnce(t *testing.T) {
 	}
 	require.True(t, exhausted())
 	require.Equal(t, -1, s.take(seq, 3))
-	require.False(t, st.close(seq), "somebody works")
+	require.False(t, st.closePieces(seq), "somebody works")
 	for i := range 3 {
 		require.False(t, complete())
-		require.Equal(t, i == 2, s.did(seq, 3))
+		require.Equal(t, i == 2, s.finish(seq, 3))
 	}
 	require.True(t, complete())
 	require.False(t, st.exhausted(d, seq+Width), "the next one there")
 	require.False(t, st.complete(d, seq+Width))
 
 	const next = seq + Width
-	require.Same(t, s, st.slot(next))
-	require.True(t, st.close(next))
-	require.True(t, st.close(next), "it is")
+	require.Same(t, s, st.pieceCount(next))
+	require.True(t, st.closePieces(next))
+	require.True(t, st.closePieces(next), "it is")
 	require.True(t, st.exhausted(d, next))
 	require.Equal(t, -1, s.take(next, allTaken))
 	require.Equal(t, -1, s.take(seq, 100), "of the past")
-	require.False(t, st.close(seq), "of the past")
-	require.True(t, s.did(next, 1), "counted anew")
+	require.False(t, st.closePieces(seq), "of the past")
+	require.True(t, s.finish(next, 1), "counted anew")
 
 	const last = next + Width
 	require.Equal(t, 0, s.take(last, 2))
@@ -167,16 +167,16 @@ func TestHelpersAreWoken(t *testing.T) {
 		l := newLab(2, false)
 		st := l.ranks[0].st
 		st.procs = 2
-		st.slot(seq).fail(seq, errTest) // pieces are counted, and not done
+		st.pieceCount(seq).fail(seq, errTest) // pieces are counted, and not done
 		for _, r := range l.ranks {
-			require.NoError(t, r.opened())
+			require.NoError(t, r.open())
 		}
-		other := st.place(1, seq)
+		other := st.cell(1, seq)
 		w := &waiter{ch: make(signal, 1)}
 		st.entry(1, seq).waiter = w
 		other.state.Store(stateOf(seq, asleep))
 		// by another, which is not through: so nobody ends it
-		require.Zero(t, st.slot(seq).take(seq, total))
+		require.Zero(t, st.pieceCount(seq).take(seq, total))
 		st.entry(0, seq).fill(&coll.Call{Large: true, Total: total})
 		l.ranks[0].work(seq)
 		require.Equal(t, woken, len(w.ch) == 1, total)
@@ -185,58 +185,58 @@ func TestHelpersAreWoken(t *testing.T) {
 }
 
 // For how long a rank looks before it sleeps, by what it was like before.
-func TestWatches(t *testing.T) {
+func TestPollBudget(t *testing.T) {
 	goes := &coll.Call{Kind: coll.Bcast} // at its root
 	waits := &coll.Call{Kind: coll.Bcast, Root: 1}
 	s := newLab(2, false).ranks[0]
 	for _, procs := range []int{1, 2, 3} {
 		s.st.procs = procs
-		require.True(t, s.watch(goes, 1), procs)
-		require.False(t, s.watch(waits, 1), procs)
+		require.True(t, s.poll(goes, 1), procs)
+		require.False(t, s.poll(waits, 1), procs)
 	}
 
 	s.st.procs = 1 // others are let run instead, and nothing is noted
 	s.found.Store(3)
 	s.woke.Store(true)
-	require.True(t, s.watch(goes, 1))
+	require.True(t, s.poll(goes, 1))
 	require.True(t, s.woke.Load())
 	require.EqualValues(t, 3, s.found.Load())
 
 	s.st.procs = 2
 	s.wakes.Store(1) // the next is the second, with which it does not look
-	require.False(t, s.watch(goes, 1))
+	require.False(t, s.poll(goes, 1))
 	require.False(t, s.woke.Load())
 	require.EqualValues(t, 2, s.wakes.Load())
-	for n := uint32(4); n < longFound; n++ {
-		require.True(t, s.watch(goes, 1))
+	for n := uint32(4); n < steadyPolls; n++ {
+		require.True(t, s.poll(goes, 1))
 		require.Equal(t, n, s.found.Load())
 		require.EqualValues(t, 2, s.wakes.Load())
 	}
-	require.True(t, s.watch(goes, 1)) // so many in a row are a state that lasts
+	require.True(t, s.poll(goes, 1)) // so many in a row are a state that lasts
 	require.Zero(t, s.wakes.Load())
-	require.EqualValues(t, longFound-1, s.found.Load())
-	require.False(t, s.watch(waits, 1))
+	require.EqualValues(t, steadyPolls-1, s.found.Load())
+	require.False(t, s.poll(waits, 1))
 	require.Zero(t, s.found.Load())
 	s.wakes.Store(7) // the next is the eighth, with which it looks all the same
 	s.woke.Store(true)
-	require.True(t, s.watch(goes, 9))
-	require.EqualValues(t, 10, s.st.parted.Load())
-	s.wakes.Store(seldom - 1)
+	require.True(t, s.poll(goes, 9))
+	require.EqualValues(t, 10, s.st.spreadAt.Load())
+	s.wakes.Store(spreadInterval - 1)
 	s.woke.Store(true)
-	require.True(t, s.watch(goes, 11))
-	require.EqualValues(t, 12, s.st.parted.Load())
+	require.True(t, s.poll(goes, 11))
+	require.EqualValues(t, 12, s.st.spreadAt.Load())
 }
 
 // Ranks that wake each other at one processor try to part, more and more seldom, and never give it
 // up.
-func TestParts(t *testing.T) {
+func TestSpread(t *testing.T) {
 	s := newLab(2, false).ranks[0]
 	var tries []int
-	for n := 1; n <= 3*seldom; n++ {
+	for n := 1; n <= 3*spreadInterval; n++ {
 		s.woke.Store(true)
-		if s.part(uint64(n)) {
+		if s.spread(uint64(n)) {
 			tries = append(tries, n)
-			require.EqualValues(t, n+1, s.st.parted.Load())
+			require.EqualValues(t, n+1, s.st.spreadAt.Load())
 		}
 		require.False(t, s.woke.Load())
 	}
@@ -244,11 +244,11 @@ func TestParts(t *testing.T) {
 }
 
 // The list of stages stays in proportion to those that live, and has all of these.
-func TestStagesAreSwept(t *testing.T) {
+func TestSegmentsAreSwept(t *testing.T) {
 	var g Segments
 	var living []*Segment
 	for i := range 1000 {
-		st := newStage(2, false)
+		st := newSegment(2, false)
 		if g.Add(st); i%10 == 0 {
 			living = append(living, st)
 		}
@@ -270,7 +270,7 @@ func TestStagesAreSwept(t *testing.T) {
 }
 
 // The ranks of a communicator get one stage, and those of another one another.
-func TestStageOfACommunicator(t *testing.T) {
+func TestSegmentOfACommunicator(t *testing.T) {
 	var g Segments
 	st := g.Heap(0, 0, 2)
 	require.Equal(t, 2, st.size)
@@ -280,7 +280,7 @@ func TestStageOfACommunicator(t *testing.T) {
 	require.NotSame(t, other, g.Heap(0, 1, 2), "another colour")
 	require.NotSame(t, other, g.Heap(2, 0, 2), "another communicator")
 	require.Same(t, other, g.Heap(0, 0, 2))
-	require.Len(t, g.fresh, 2)
+	require.Len(t, g.pending, 2)
 	require.Len(t, g.all, 4)
 	runtime.KeepAlive(st)
 }

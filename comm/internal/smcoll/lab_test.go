@@ -24,12 +24,12 @@ type lab struct {
 // rank is the host of a seat.
 type rank struct {
 	*Member
-	lab      *lab
-	hist     coll.History
-	mem      []byte // in which it shows its parts; nil: it cannot be had
-	troubled atomic.Bool
-	barred   error // guarded by troubled
-	explains error // what comes of a disagreement; nil: what the rank sees
+	lab       *lab
+	hist      coll.History
+	mem       []byte // in which it shows its parts; nil: it cannot be had
+	hasFailed atomic.Bool
+	failErr   error // guarded by troubled
+	explains  error // what comes of a disagreement; nil: what the rank sees
 
 	count    uint64 // collectives that may be of messages
 	nudged   []int  // ranks that it has nudged
@@ -37,9 +37,9 @@ type rank struct {
 	compared int    // how often it has compared
 }
 
-func (r *rank) Barred() error {
-	if r.troubled.Load() {
-		return r.barred
+func (r *rank) Failure() error {
+	if r.hasFailed.Load() {
+		return r.failErr
 	}
 	return nil
 }
@@ -81,20 +81,20 @@ func (r *rank) Memory(at int) ([]byte, error) {
 }
 
 // memorySize has room for all parts and a window.
-var memorySize = windowStart + windowSize + windowResult
+var memorySize = stagingStart + stagingSize + resultSize
 
 // newLab returns the ranks of one process or, if they are mapped, of as many processes of one
 // machine.
 func newLab(n int, mapped bool) *lab {
 	l := new(lab)
-	st := newStage(n, false)
+	st := newSegment(n, false)
 	for r := range n {
 		x := &rank{lab: l}
 		if mapped {
 			x.mem = make([]byte, memorySize)
-			x.Member = NewMapped(n, r, World, x.mem, x, &x.hist, &x.troubled, new(Staging))
+			x.Member = NewMapped(n, r, World, x.mem, x, &x.hist, &x.hasFailed, new(Staging))
 		} else {
-			x.Member = NewMember(st, r, x, &x.hist, &x.troubled)
+			x.Member = NewMember(st, r, x, &x.hist, &x.hasFailed)
 		}
 		l.ranks = append(l.ranks, x)
 	}
@@ -102,9 +102,9 @@ func newLab(n int, mapped bool) *lab {
 }
 
 // bar is the end of a rank's collectives.
-func (r *rank) bar(err error) {
-	r.barred = err
-	r.troubled.Store(true)
+func (r *rank) setFailure(err error) {
+	r.failErr = err
+	r.hasFailed.Store(true)
 	r.st.Progress()
 }
 
@@ -114,7 +114,7 @@ func (r *rank) call(k coll.Kind, op *coll.Operator, root int, in, out mem.Buffer
 	if err := d.Check(r.rank, r.st.size); err != nil {
 		panic(err)
 	}
-	if !r.Takes(d) {
+	if !r.Supports(d) {
 		panic(fmt.Sprintf("%v of %d bytes is not made here", d.What, d.Unit))
 	}
 	return d
@@ -144,7 +144,7 @@ func (q *request) Complete(err error) {
 	}
 }
 
-func (q *request) Messages(d *coll.Call) {
+func (q *request) UseMessages(d *coll.Call) {
 	q.messages = append(q.messages, *d)
 	q.Complete(nil)
 }

@@ -11,28 +11,28 @@ import (
 )
 
 // windowResult is the largest block of a window that one rank combines.
-const windowResult = windowSize/2 + elemMax
+const resultSize = stagingSize/2 + elemMax
 
 // partAt returns a part of the memory of a rank; nil if there is no such part.
-func partAt(mem []byte, index int) *part {
-	size := shmem.SizeOf[part]()
+func rowAt(mem []byte, index int) *row {
+	size := shmem.SizeOf[row]()
 	if index < 0 || index >= MaxMapped || (index+1)*size > len(mem) {
 		return nil
 	}
-	return shmem.View[part](mem, index*size)
+	return shmem.View[row](mem, index*size)
 }
 
 // windowStart is where the window is in the memory of a rank: behind the parts, in pages of its
 // own.
-const windowStart = (MaxMapped*int(unsafe.Sizeof(part{})) + 4095) &^ 4095
+const stagingStart = (MaxMapped*int(unsafe.Sizeof(row{})) + 4095) &^ 4095
 
 // windowAt returns the window in the memory of a rank; an empty one if there is none.
-func windowAt(mem []byte) window {
-	if windowStart+windowSize+windowResult > len(mem) {
-		return window{}
+func stagingAt(mem []byte) stagingBuffer {
+	if stagingStart+stagingSize+resultSize > len(mem) {
+		return stagingBuffer{}
 	}
-	mem = mem[windowStart:]
-	return window{mem[:windowSize:windowSize], mem[windowSize : windowSize+windowResult]}
+	mem = mem[stagingStart:]
+	return stagingBuffer{mem[:stagingSize:stagingSize], mem[stagingSize : stagingSize+resultSize]}
 }
 
 // Indices are the parts that no communicator of a rank has.

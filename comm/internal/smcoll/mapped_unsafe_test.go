@@ -22,34 +22,34 @@ import (
 // Places do not share cache lines, and what others wait for is in a line of its own or with what is
 // read together.
 func TestLayout(t *testing.T) {
-	require.Zero(t, unsafe.Sizeof(place{})%64, "%d", unsafe.Sizeof(place{}))
-	require.EqualValues(t, 40, unsafe.Offsetof(place{}.data), "8 bytes are in the first line, and aligned")
-	require.Zero(t, unsafe.Sizeof(slot{})%64)
-	require.Zero(t, unsafe.Sizeof(part{})%64, "%d", unsafe.Sizeof(part{}))
-	require.Zero(t, unsafe.Offsetof(part{}.places)%64)
-	require.Zero(t, unsafe.Offsetof(part{}.late)%64)
-	require.Zero(t, unsafe.Offsetof(part{}.step)%64)
+	require.Zero(t, unsafe.Sizeof(cell{})%64, "%d", unsafe.Sizeof(cell{}))
+	require.EqualValues(t, 40, unsafe.Offsetof(cell{}.data), "8 bytes are in the first line, and aligned")
+	require.Zero(t, unsafe.Sizeof(pieceCount{})%64)
+	require.Zero(t, unsafe.Sizeof(row{})%64, "%d", unsafe.Sizeof(row{}))
+	require.Zero(t, unsafe.Offsetof(row{}.cells)%64)
+	require.Zero(t, unsafe.Offsetof(row{}.queuedAll)%64)
+	require.Zero(t, unsafe.Offsetof(row{}.step)%64)
 	require.EqualValues(t, 256, unsafe.Sizeof(Member{}), "a class of sizes whose objects begin with a line")
 	require.Zero(t, unsafe.Offsetof(Member{}.known)%64)
 }
 
 // Parts and windows of a rank's memory, as far as it reaches.
 func TestMemory(t *testing.T) {
-	const size = int(unsafe.Sizeof(part{}))
-	require.Nil(t, partAt(make([]byte, size), -1))
+	const size = int(unsafe.Sizeof(row{}))
+	require.Nil(t, rowAt(make([]byte, size), -1))
 	m := make([]byte, memorySize)
-	require.NotNil(t, partAt(m, MaxMapped-1))
-	require.Nil(t, partAt(m, MaxMapped))
-	require.NotNil(t, partAt(m[:2*size], 1))
-	require.Nil(t, partAt(m[:2*size-1], 1))
-	require.EqualValues(t, unsafe.Pointer(&m[size]), unsafe.Pointer(partAt(m, 1)))
-	w := windowAt(m)
-	require.Len(t, w.in, windowSize)
-	require.Equal(t, windowSize, cap(w.in))
-	require.Len(t, w.result, windowResult)
-	require.Same(t, &m[memorySize-1], &w.result[windowResult-1])
-	require.Same(t, &m[memorySize-windowResult-windowSize], &w.in[0])
-	require.Empty(t, windowAt(m[:memorySize-1]).in)
+	require.NotNil(t, rowAt(m, MaxMapped-1))
+	require.Nil(t, rowAt(m, MaxMapped))
+	require.NotNil(t, rowAt(m[:2*size], 1))
+	require.Nil(t, rowAt(m[:2*size-1], 1))
+	require.EqualValues(t, unsafe.Pointer(&m[size]), unsafe.Pointer(rowAt(m, 1)))
+	w := stagingAt(m)
+	require.Len(t, w.in, stagingSize)
+	require.Equal(t, stagingSize, cap(w.in))
+	require.Len(t, w.result, resultSize)
+	require.Same(t, &m[memorySize-1], &w.result[resultSize-1])
+	require.Same(t, &m[memorySize-resultSize-stagingSize], &w.in[0])
+	require.Empty(t, stagingAt(m[:memorySize-1]).in)
 	require.Nil(t, NewMapped(2, 0, 1, m[:2*size-1], nil, nil, nil, nil))
 	require.NotNil(t, NewMapped(2, 0, 1, m[:2*size], nil, nil, nil, nil))
 }
@@ -72,29 +72,29 @@ func TestIndices(t *testing.T) {
 }
 
 // A window is cut into whole elements, and each rank combines a block of it.
-func TestWindowsOf(t *testing.T) {
+func TestRoundBounds(t *testing.T) {
 	for _, size := range []int{1, 2, 8, 12, 16, 1000, elemMax} {
-		for _, unit := range []int{DataMax/size*size + size, windowSize / size * size, 3*(windowSize/size*size) + size} {
+		for _, unit := range []int{DataMax/size*size + size, stagingSize / size * size, 3*(stagingSize/size*size) + size} {
 			d := &coll.Call{Kind: coll.Allreduce, Unit: unit, In: mem.Sized(make([]byte, unit), size)}
 			next := 0
 			for k := 0; ; k++ {
-				lo, hi := windowOf(d, k)
+				lo, hi := roundBounds(d, k)
 				require.Equal(t, next, lo)
 				if lo == hi {
 					break
 				}
 				next = hi
-				require.LessOrEqual(t, hi-lo, windowSize)
+				require.LessOrEqual(t, hi-lo, stagingSize)
 				at := lo
 				for r := range 5 {
-					from, to := blockOf(d, r, 5, lo, hi)
+					from, to := blockBounds(d, r, 5, lo, hi)
 					require.Equal(t, at, from)
 					require.Zero(t, (to-from)%size)
 					at = to
 				}
 				require.Equal(t, hi, at)
-				from, to := blockOf(d, 1, 2, lo, hi)
-				require.LessOrEqual(t, to-from, windowResult)
+				from, to := blockBounds(d, 1, 2, lo, hi)
+				require.LessOrEqual(t, to-from, resultSize)
 			}
 			require.Equal(t, unit, next)
 		}
@@ -105,59 +105,59 @@ func TestWindowsOf(t *testing.T) {
 func connected(t *testing.T, n int) *lab {
 	l := newLab(n, true)
 	for _, r := range l.ranks {
-		require.NoError(t, r.opened())
+		require.NoError(t, r.open())
 	}
 	return l
 }
 
 // A rank's window is lent to one call at a time, and to another communicator only when nobody reads
 // it any more; never again when nobody can know that; and it may not be there.
-func TestWindowIsLent(t *testing.T) {
+func TestStagingBufferIsAcquired(t *testing.T) {
 	l := connected(t, 2)
-	s, q := l.ranks[0].Member, l.ranks[1].mine
-	w := s.windows
-	require.True(t, w.lend(s))
-	require.False(t, w.lend(s))
-	w.returned()
-	require.True(t, w.lend(s))
-	require.False(t, w.busyWith(s, 7))
-	w.used(s, 7)
-	require.True(t, w.busyWith(s, 7))
-	require.False(t, w.busyWith(s, 8))
-	w.returned()
-	require.False(t, w.busyWith(s, 7))
-	require.True(t, w.lend(s), "its own communicator knows")
-	w.returned()
-	other := NewMapped(2, 0, 1, l.ranks[0].mem, l.ranks[0], new(coll.History), &l.ranks[0].troubled, w)
-	require.NoError(t, other.opened())
-	require.False(t, w.lend(other))
-	s.mine.step.Store(7<<stepBits | stepOver)
+	s, q := l.ranks[0].Member, l.ranks[1].row
+	w := s.staging
+	require.True(t, w.acquire(s))
+	require.False(t, w.acquire(s))
+	w.release()
+	require.True(t, w.acquire(s))
+	require.False(t, w.exposedFor(s, 7))
+	w.expose(s, 7)
+	require.True(t, w.exposedFor(s, 7))
+	require.False(t, w.exposedFor(s, 8))
+	w.release()
+	require.False(t, w.exposedFor(s, 7))
+	require.True(t, w.acquire(s), "its own communicator knows")
+	w.release()
+	other := NewMapped(2, 0, 1, l.ranks[0].mem, l.ranks[0], new(coll.History), &l.ranks[0].hasFailed, w)
+	require.NoError(t, other.open())
+	require.False(t, w.acquire(other))
+	s.row.step.Store(7<<stepBits | stepOver)
 	for step, over := range map[uint64]bool{7<<stepBits | stepOver - 1: false, 7<<stepBits | stepOver: true, 8<<stepBits | 1: true, 6<<stepBits | stepOver: false} {
 		q.step.Store(step)
-		require.Equal(t, over, w.lend(other), "%#x", step)
+		require.Equal(t, over, w.acquire(other), "%#x", step)
 		if over {
-			w.returned()
+			w.release()
 		}
 	}
 	q.step.Store(8 << stepBits)
-	w.spoilt()
-	require.False(t, w.lend(other))
-	require.False(t, w.lend(s))
+	w.retire()
+	require.False(t, w.acquire(other))
+	require.False(t, w.acquire(s))
 
 	l = newLab(2, true)
 	for _, r := range l.ranks {
 		r.mem = r.mem[:memorySize-1] // all as long
 	}
-	require.NoError(t, l.ranks[0].opened())
-	require.False(t, l.ranks[0].windows.lend(l.ranks[0].Member), "there is none")
+	require.NoError(t, l.ranks[0].open())
+	require.False(t, l.ranks[0].staging.acquire(l.ranks[0].Member), "there is none")
 }
 
 // What a rank puts into its window: the others' blocks, and its own only where it is not combined
 // from the buffer.
-func TestWindowShows(t *testing.T) {
+func TestFillStaging(t *testing.T) {
 	for me := range 3 {
 		l := connected(t, 3)
-		in := make([]int64, 3*7+windowSize/8)
+		in := make([]int64, 3*7+stagingSize/8)
 		for i := range in {
 			in[i] = int64(i + 1)
 		}
@@ -166,17 +166,17 @@ func TestWindowShows(t *testing.T) {
 			wide[2*i] = x
 		}
 		s := l.ranks[me]
-		window := s.windowsOf[me].in
+		window := s.buffers[me].in
 		for _, buf := range []mem.Buffer{mem.Of(in), mem.Vector(wide, len(in), 1, 2)} {
 			d := s.call(coll.Allreduce, coll.Sum, -1, buf, buf)
 			clear(window)
-			s.show(d, 1)
-			lo, hi := windowOf(d, 1)
+			s.fillStaging(d, 1)
+			lo, hi := roundBounds(d, 1)
 			require.Equal(t, 3*7*8, hi-lo)
 			_, whole := buf.Contiguous()
-			from, to := blockOf(d, me, 3, lo, hi)
+			from, to := blockBounds(d, me, 3, lo, hi)
 			for i := range 3 * 7 {
-				at, want := lo+8*i, int64(windowSize/8+i+1)
+				at, want := lo+8*i, int64(stagingSize/8+i+1)
 				if at >= hi || whole && at >= from && at < to {
 					want = 0
 				}
@@ -189,31 +189,31 @@ func TestWindowShows(t *testing.T) {
 
 // Why another rank has given up: its operator's panic, if one has failed. What is read of it is
 // bounded, whatever another process has written.
-func TestFailures(t *testing.T) {
+func TestPeerFailure(t *testing.T) {
 	l := connected(t, 3)
 	s := l.ranks[1]
-	step := func(r int, v uint64) { l.ranks[r].mine.step.Store(v) }
+	step := func(r int, v uint64) { l.ranks[r].row.step.Store(v) }
 	text := func(r int, n uint32, text string) {
-		m := s.windowsOf[r].result
+		m := s.buffers[r].result
 		binary.LittleEndian.PutUint32(m, n)
 		copy(m[4:], text)
 	}
-	require.NoError(t, s.failure(9))
+	require.NoError(t, s.peerFailure(9))
 	step(0, 8<<stepBits|stepFailed)
 	step(2, 9<<stepBits|3)
-	require.NoError(t, s.failure(9), "of another one, and of no failure")
-	step(0, 9<<stepBits|stepLeft)
-	require.Equal(t, coll.ErrOperator, s.failure(9))
+	require.NoError(t, s.peerFailure(9), "of another one, and of no failure")
+	step(0, 9<<stepBits|stepGaveUp)
+	require.Equal(t, coll.ErrOperator, s.peerFailure(9))
 	text(2, 3, "bad")
 	step(2, 9<<stepBits|stepFailed)
-	require.ErrorIs(t, s.failure(9), coll.ErrOperator)
-	require.ErrorContains(t, s.failure(9), " at rank 2: bad")
+	require.ErrorIs(t, s.peerFailure(9), coll.ErrOperator)
+	require.ErrorContains(t, s.peerFailure(9), " at rank 2: bad")
 	step(0, 9<<stepBits|stepFailed)
 	text(0, 0, "")
-	require.ErrorContains(t, s.failure(9), " at rank 0: ")
+	require.ErrorContains(t, s.peerFailure(9), " at rank 0: ")
 	for _, n := range []uint32{maxPanic - 1, maxPanic, maxPanic + 1, 1 << 31, 1<<32 - 1} {
-		text(0, n, strings.Repeat("x", windowResult))
-		require.Equal(t, min(int(n), maxPanic), strings.Count(s.failure(9).Error(), "x"))
+		text(0, n, strings.Repeat("x", resultSize))
+		require.Equal(t, min(int(n), maxPanic), strings.Count(s.peerFailure(9).Error(), "x"))
 	}
 }
 
@@ -231,7 +231,7 @@ func TestLargeByMessages(t *testing.T) {
 			met := make(chan Outcome)
 			d := l.ranks[1].sum(in, out)
 			go func() {
-				o, err := l.ranks[1].Meet(d)
+				o, err := l.ranks[1].Do(d)
 				if err != nil {
 					panic(err)
 				}
@@ -240,14 +240,14 @@ func TestLargeByMessages(t *testing.T) {
 			if !first {
 				l.ranks[0].Start(l.ranks[0].sum(in, out), q)
 			}
-			require.Equal(t, Messages, <-met)
+			require.Equal(t, UseMessages, <-met)
 			require.EqualValues(t, 1, q.done.Load())
 			require.Len(t, q.messages, 1)
 			require.EqualValues(t, round+1, q.messages[0].Seq)
 			require.EqualValues(t, round+1, d.Seq)
 			require.Equal(t, d.What, q.messages[0].What)
 		}
-		require.True(t, l.ranks[1].windows.lend(l.ranks[1].Member), "it was given back")
+		require.True(t, l.ranks[1].staging.acquire(l.ranks[1].Member), "it was given back")
 	}
 }
 
@@ -255,7 +255,7 @@ func TestLargeByMessages(t *testing.T) {
 func TestLarge(t *testing.T) {
 	l := newLab(3, true)
 	for round := range 5 {
-		n := round*windowSize/16 + DataMax/8 + 1
+		n := round*stagingSize/16 + DataMax/8 + 1
 		errs := make(chan error)
 		for me, r := range l.ranks {
 			go func() {
@@ -263,8 +263,8 @@ func TestLarge(t *testing.T) {
 				for i := range in {
 					in[i] = int64(me*round + i)
 				}
-				o, err := r.Meet(r.sum(in, out))
-				if o != Met {
+				o, err := r.Do(r.sum(in, out))
+				if o != Done {
 					err = fmt.Errorf("rank %d: outcome %d", me, o)
 				}
 				for i := range out {

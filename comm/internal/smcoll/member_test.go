@@ -64,10 +64,10 @@ func TestExamines(t *testing.T) {
 		both(t, 3, func(t *testing.T, l *lab) {
 			first, second := l.ranks[0].start(), l.ranks[1].start()
 			const seq = 1
-			p := l.ranks[0].st.place(0, seq)
-			was, ok := p.waits(seq)
+			p := l.ranks[0].st.cell(0, seq)
+			was, ok := p.isWaiting(seq)
 			require.True(t, ok)
-			p.state.Store(stateOf(seq, claimed))
+			p.state.Store(stateOf(seq, taken))
 			reqs := []*request{first, second}
 			if last {
 				reqs = append(reqs, l.ranks[2].start())
@@ -107,7 +107,7 @@ func TestFloor(t *testing.T) {
 
 // A rank knows which collectives all ranks have finished, from what each shows with the next one;
 // where it does not, it looks what each has finished.
-func TestRoom(t *testing.T) {
+func TestCellFree(t *testing.T) {
 	both(t, 3, func(t *testing.T, l *lab) {
 		const rounds = 2*Width + 3
 		r := l.ranks[0]
@@ -118,19 +118,19 @@ func TestRoom(t *testing.T) {
 			require.Equal(t, []uint64{i + 1, i}, []uint64{r.next, r.floor})
 			require.Equal(t, i, r.known.Load())
 		}
-		require.True(t, r.room(rounds+1))
+		require.True(t, r.cellFree(rounds+1))
 		r.known.Store(0)
-		require.True(t, r.room(rounds+1))
+		require.True(t, r.cellFree(rounds+1))
 		for _, x := range l.ranks {
-			f := &x.mine.finished[(rounds+1)%Width]
+			f := &x.row.finished[(rounds+1)%Width]
 			f.Store(rounds + 1 - Width - 1)
-			require.False(t, r.room(rounds+1))
+			require.False(t, r.cellFree(rounds+1))
 			f.Store(rounds + 1 - Width)
 		}
-		require.True(t, r.room(rounds+1))
+		require.True(t, r.cellFree(rounds+1))
 		fresh := newLab(2, false).ranks[0]
-		require.True(t, fresh.room(Width))
-		require.False(t, fresh.room(Width+1), "nobody has been here")
+		require.True(t, fresh.cellFree(Width))
+		require.False(t, fresh.cellFree(Width+1), "nobody has been here")
 	})
 }
 
@@ -143,17 +143,17 @@ func TestQueue(t *testing.T) {
 		for range Width + 2 {
 			first = append(first, a.start())
 		}
-		require.Equal(t, 2, a.st.Late())
+		require.Equal(t, 2, a.st.Queued())
 		require.EqualValues(t, Width+3, a.Next())
 		require.EqualValues(t, Width+3, a.Note(coll.Agree))
 		require.False(t, a.Turn(a.barrier(), nil), "without a request it does not wait")
 		queued := new(request)
 		require.False(t, a.Turn(a.barrier(), queued))
 		require.EqualValues(t, Width+5, a.Next())
-		outcome, err := a.Meet(a.barrier())
+		outcome, err := a.Do(a.barrier())
 		require.NoError(t, err)
-		require.Equal(t, Crowded, outcome)
-		require.Equal(t, 4, a.st.Late())
+		require.Equal(t, NoCell, outcome)
+		require.Equal(t, 4, a.st.Queued())
 		require.Equal(t, uint64(Width), a.hist.Count())
 
 		for range Width + 2 {
@@ -165,7 +165,7 @@ func TestQueue(t *testing.T) {
 				runtime.Gosched()
 			}
 		}
-		require.Zero(t, a.st.Late())
+		require.Zero(t, a.st.Queued())
 		for i := range first {
 			require.Equal(t, []int32{1, 1}, []int32{first[i].done.Load(), second[i].done.Load()}, i)
 		}
@@ -179,12 +179,12 @@ func TestQueue(t *testing.T) {
 
 // What bars a rank ends all that waits there, with a place and without; what comes later shows
 // nothing.
-func TestBarred(t *testing.T) {
+func TestFailedRank(t *testing.T) {
 	both(t, 2, func(t *testing.T, l *lab) {
 		a, b := l.ranks[0], l.ranks[1]
 		over := make(chan error)
 		go func() {
-			_, err := a.Meet(a.barrier())
+			_, err := a.Do(a.barrier())
 			over <- err
 		}()
 		for n := 0; n == 0; n, _ = a.st.Asleep() {
@@ -194,7 +194,7 @@ func TestBarred(t *testing.T) {
 		for range Width + 2 {
 			all = append(all, a.start())
 		}
-		require.Equal(t, 3, a.st.Late())
+		require.Equal(t, 3, a.st.Queued())
 		texts := 0
 		a.st.Waiting(func(h Host, text string) {
 			require.Same(t, a, h)
@@ -203,16 +203,16 @@ func TestBarred(t *testing.T) {
 		})
 		require.Equal(t, Width, texts)
 		_, before := a.st.Asleep()
-		a.bar(errTest)
+		a.setFailure(errTest)
 		require.ErrorIs(t, <-over, errTest)
-		require.Zero(t, a.st.Late())
+		require.Zero(t, a.st.Queued())
 		for _, q := range append(all, a.start()) {
 			require.EqualValues(t, 1, q.done.Load())
 			require.ErrorIs(t, q.err, errTest)
 			require.ErrorContains(t, q.err, "barrier: ")
 		}
-		outcome, err := a.Meet(a.barrier())
-		require.Equal(t, Met, outcome)
+		outcome, err := a.Do(a.barrier())
+		require.Equal(t, Done, outcome)
 		require.ErrorIs(t, err, errTest)
 		n, after := a.st.Asleep()
 		require.Zero(t, n)
@@ -229,7 +229,7 @@ func TestBarred(t *testing.T) {
 
 // Ranks that are in different collectives are told so, with what each is in: the later one asks the
 // earlier one.
-func TestDiffers(t *testing.T) {
+func TestDisagreement(t *testing.T) {
 	own, other := []int64{1, 2}, []float64{1, 2}
 	for what, x := range map[string]struct {
 		call func(r *rank) *coll.Call
@@ -246,7 +246,7 @@ func TestDiffers(t *testing.T) {
 			a, b := l.ranks[0], l.ranks[1]
 			q := new(request)
 			a.Start(a.sum(own, make([]int64, 2)), q)
-			_, err := b.Meet(x.call(b))
+			_, err := b.Do(x.call(b))
 			if x.says == "" {
 				require.NoError(t, err, what)
 				require.Empty(t, b.asked)
@@ -265,14 +265,14 @@ func TestDiffers(t *testing.T) {
 			l = newLab(2, a.st.mapped)
 			l.ranks[0].start()
 			l.ranks[1].explains = errTest
-			_, err = l.ranks[1].Meet(l.ranks[1].sum(own, make([]int64, 2)))
+			_, err = l.ranks[1].Do(l.ranks[1].sum(own, make([]int64, 2)))
 			require.ErrorIs(t, err, errTest)
 		})
 	}
 }
 
 // Where a rank's memory cannot be had nothing is shown, and whoever comes hears why.
-func TestMemoryThatCannotBeHad(t *testing.T) {
+func TestMemoryUnavailable(t *testing.T) {
 	l := newLab(2, true)
 	kept := l.ranks[1].mem
 	l.ranks[1].mem = nil
@@ -283,10 +283,10 @@ func TestMemoryThatCannotBeHad(t *testing.T) {
 	}
 	require.ErrorIs(t, q.err, errTest)
 	require.ErrorContains(t, q.err, "rank 1")
-	_, err := a.Meet(a.barrier())
+	_, err := a.Do(a.barrier())
 	require.ErrorIs(t, err, errTest)
 	in := make([]int64, 1000)
-	_, err = a.Meet(a.sum(in, in))
+	_, err = a.Do(a.sum(in, in))
 	require.ErrorIs(t, err, errTest)
 	require.Zero(t, a.next)
 	require.Zero(t, a.hist.Count())
@@ -300,30 +300,30 @@ func TestClose(t *testing.T) {
 	l := newLab(2, true)
 	a := l.ranks[0]
 	a.Close() // nobody has been here
-	require.False(t, a.hold())
+	require.False(t, a.pin())
 	l = newLab(2, true)
 	a = l.ranks[0]
 	pending := a.start()
 	over := make(chan error)
 	go func() {
-		_, err := a.Meet(a.barrier())
+		_, err := a.Do(a.barrier())
 		over <- err
 	}()
 	for n := 0; n == 0; n, _ = a.st.Asleep() {
 		runtime.Gosched()
 	}
-	a.barred = errTest
-	a.troubled.Store(true)
+	a.failErr = errTest
+	a.hasFailed.Store(true)
 	a.Close()
 	require.ErrorIs(t, <-over, errTest)
 	require.ErrorIs(t, pending.err, errTest)
-	require.False(t, a.hold())
+	require.False(t, a.pin())
 	shown := l.ranks[1].start()
 	require.EqualValues(t, 1, shown.done.Load())
 	a.st.Progress()
 	n, version := a.st.Asleep()
 	require.Zero(t, n)
 	require.Zero(t, version, "nothing is read")
-	a.barred = errors.New("closed")
+	a.failErr = errors.New("closed")
 	require.ErrorContains(t, a.start().err, "closed")
 }

@@ -13,34 +13,34 @@ import (
 // for all that do not watch.
 
 // stage finds the memory of a large collective: the buffers', or copies of strided ones.
-func (e *entry) stage() {
-	e.inMem, e.outMem, e.stageIn, e.stageOut = nil, nil, nil, nil
+func (e *entry) packBuffers() {
+	e.inMem, e.outMem, e.packedIn, e.packedOut = nil, nil, nil, nil
 	if b, ok := e.In.Contiguous(); ok {
 		e.inMem = b
 	} else {
-		e.stageIn = mem.NewBlock(e.In.Bytes())
-		e.inMem = e.stageIn.B
+		e.packedIn = mem.NewBlock(e.In.Bytes())
+		e.inMem = e.packedIn.B
 		e.In.CopyToBytes(e.inMem, 0)
 	}
 	if b, ok := e.Out.Contiguous(); ok {
 		e.outMem = b
 	} else {
-		e.stageOut = mem.NewBlock(e.Out.Bytes())
-		e.outMem = e.stageOut.B
+		e.packedOut = mem.NewBlock(e.Out.Bytes())
+		e.outMem = e.packedOut.B
 		e.Out.CopyToBytes(e.outMem, 0) // what a collective leaves alone stays
 	}
 }
 
-func (e *entry) unstage(err error) {
-	if e.stageOut != nil && err == nil {
+func (e *entry) unpackBuffers(err error) {
+	if e.packedOut != nil && err == nil {
 		e.Out.CopyFromBytes(e.outMem, 0)
 	}
-	for _, b := range []*mem.Block{e.stageIn, e.stageOut} {
+	for _, b := range []*mem.Block{e.packedIn, e.packedOut} {
 		if b != nil && err == nil {
 			b.Free() // after an error others may still look
 		}
 	}
-	e.inMem, e.outMem, e.stageIn, e.stageOut = nil, nil, nil, nil
+	e.inMem, e.outMem, e.packedIn, e.packedOut = nil, nil, nil, nil
 }
 
 // Sizes of pieces in bytes: small enough to stay in the nearest caches with what is combined, and
@@ -88,18 +88,18 @@ func pieces(d *coll.Call, n int) int {
 
 // exhausted reports whether there are no pieces left to take.
 func (st *Segment) exhausted(d *coll.Call, seq uint64) bool {
-	v := st.slot(seq).next.Load()
+	v := st.pieceCount(seq).next.Load()
 	return v>>pieceBits == seq && int(v&allTaken) >= d.Total
 }
 
 // complete reports whether all pieces are finished.
 func (st *Segment) complete(d *coll.Call, seq uint64) bool {
-	v := st.slot(seq).done.Load()
+	v := st.pieceCount(seq).done.Load()
 	return v>>pieceBits == seq && int(v&allTaken) >= d.Total
 }
 
 // take returns the number of a piece that is the caller's to do, or -1.
-func (s *slot) take(seq uint64, total int) int {
+func (s *pieceCount) take(seq uint64, total int) int {
 	for {
 		v := s.next.Load()
 		n := 0
@@ -119,7 +119,7 @@ func (s *slot) take(seq uint64, total int) int {
 }
 
 // did counts a finished piece, and reports whether it was the last.
-func (s *slot) did(seq uint64, total int) bool {
+func (s *pieceCount) finish(seq uint64, total int) bool {
 	for {
 		v := s.done.Load()
 		n := 1
@@ -133,8 +133,8 @@ func (s *slot) did(seq uint64, total int) bool {
 }
 
 // close leaves no piece to take, unless one has been taken.
-func (st *Segment) close(seq uint64) bool {
-	s := st.slot(seq)
+func (st *Segment) closePieces(seq uint64) bool {
+	s := st.pieceCount(seq)
 	for {
 		v := s.next.Load()
 		if v>>pieceBits >= seq {
@@ -149,7 +149,7 @@ func (st *Segment) close(seq uint64) bool {
 // work does pieces until there are none left. The rank is active, so all memory is there until it
 // ends.
 func (s *Member) work(seq uint64) {
-	d, sl := &s.entries[seq%Width].Call, s.st.slot(seq)
+	d, sl := &s.entries[seq%Width].Call, s.st.pieceCount(seq)
 	if d.Total > 1 && s.st.procs > 1 && !s.st.exhausted(d, seq) {
 		s.wakeHelpers(seq)
 	}
@@ -163,7 +163,7 @@ func (s *Member) work(seq uint64) {
 			e = executors.Get().(*executor)
 			e.st, e.seq, e.call, e.Pad = s.st, seq, d, coll.Pads.Get().(*coll.Pad)
 		}
-		s.piece(e, i, sl, seq, d.Total)
+		s.doPiece(e, i, sl, seq, d.Total)
 	}
 	if e != nil {
 		e.release()
@@ -172,19 +172,19 @@ func (s *Member) work(seq uint64) {
 
 // piece does one. If a user's operator panics, the piece counts as failed, so that the others come
 // to their end.
-func (s *Member) piece(e *executor, i int, sl *slot, seq uint64, total int) {
+func (s *Member) doPiece(e *executor, i int, sl *pieceCount, seq uint64, total int) {
 	returned := false
 	defer func() {
 		if !returned {
 			sl.fail(seq, coll.ErrOperator)
 		}
-		if sl.did(seq, total) {
-			s.tellAll(seq)
+		if sl.finish(seq, total) {
+			s.finishWaiting(seq)
 		}
 		if !returned {
 			for i := sl.take(seq, total); i >= 0; i = sl.take(seq, total) {
-				if sl.did(seq, total) {
-					s.tellAll(seq)
+				if sl.finish(seq, total) {
+					s.finishWaiting(seq)
 				}
 			}
 		}
@@ -197,7 +197,7 @@ func (s *Member) piece(e *executor, i int, sl *slot, seq uint64, total int) {
 	returned = true
 }
 
-func (s *slot) fail(seq uint64, err error) {
+func (s *pieceCount) fail(seq uint64, err error) {
 	if f := s.err.Load(); f == nil || f.seq != seq {
 		s.err.Store(&pieceError{seq, err}) // any of several
 	}
@@ -206,7 +206,7 @@ func (s *slot) fail(seq uint64, err error) {
 // wakeHelpers makes those active that sleep in a call.
 func (s *Member) wakeHelpers(seq uint64) {
 	for r := range s.st.size {
-		q := s.st.place(r, seq)
+		q := s.st.cell(r, seq)
 		if r != s.rank && q.state.CompareAndSwap(stateOf(seq, asleep), stateOf(seq, active)) {
 			s.st.entry(r, seq).waiter.ch.Send(struct{}{})
 		}
@@ -214,10 +214,10 @@ func (s *Member) wakeHelpers(seq uint64) {
 }
 
 // tellAll ends the collective for all that wait: the last piece is finished.
-func (s *Member) tellAll(seq uint64) {
+func (s *Member) finishWaiting(seq uint64) {
 	for r := range s.st.size {
-		if q := s.st.place(r, seq); r != s.rank && q.claim(seq) {
-			s.st.seats[r].Load().finishFor(q, seq)
+		if q := s.st.cell(r, seq); r != s.rank && q.take(seq) {
+			s.st.members[r].Load().finishFor(q, seq)
 		}
 	}
 }

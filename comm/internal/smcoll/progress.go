@@ -13,19 +13,19 @@ import (
 // Look ends what waits here and can go on, or has a reason to give up: something has gone wrong, or
 // a rank of another process has news.
 func (st *Segment) Progress() {
-	for r := range st.seats {
-		if s := st.seats[r].Load(); s != nil {
-			s.look()
+	for r := range st.members {
+		if s := st.members[r].Load(); s != nil {
+			s.progress()
 		}
 	}
 }
 
 // Late returns how many operations wait for a place.
-func (st *Segment) Late() int { return int(st.late.Load()) }
+func (st *Segment) Queued() int { return int(st.queuedAll.Load()) }
 
 // Asleep counts the callers of this process that sleep here. version changes with what happens.
 func (st *Segment) Asleep() (n int, version uint64) {
-	st.each(func(s *Member, p *place, state uint64) {
+	st.each(func(s *Member, p *cell, state uint64) {
 		if phase(state&(1<<phaseBits-1)) == asleep {
 			n++
 		}
@@ -36,7 +36,7 @@ func (st *Segment) Asleep() (n int, version uint64) {
 
 // Waiting calls f for what waits here, with its host and a text.
 func (st *Segment) Waiting(f func(h Host, text string)) {
-	st.each(func(s *Member, p *place, _ uint64) {
+	st.each(func(s *Member, p *cell, _ uint64) {
 		s.hist.Mu.Lock() // so that the place is not filled anew
 		state, what := p.state.Load(), p.what
 		s.hist.Mu.Unlock()
@@ -46,22 +46,22 @@ func (st *Segment) Waiting(f func(h Host, text string)) {
 	})
 }
 
-func (st *Segment) each(f func(s *Member, p *place, state uint64)) {
-	for r := range st.seats {
-		if s := st.seats[r].Load(); s != nil && s.hold() {
+func (st *Segment) each(f func(s *Member, p *cell, state uint64)) {
+	for r := range st.members {
+		if s := st.members[r].Load(); s != nil && s.pin() {
 			for i := range Width {
-				p := &s.mine.places[i]
+				p := &s.row.cells[i]
 				f(s, p, p.state.Load())
 			}
-			s.leave()
+			s.unpin()
 		}
 	}
 }
 
 // Segments are all stages of a run: a failure ends what waits at them.
 type Segments struct {
-	mu    sync.Mutex
-	fresh map[key]*freshStage // guarded by mu: not all of their ranks have asked yet
+	mu      sync.Mutex
+	pending map[key]*pendingSegment // guarded by mu: not all of their ranks have asked yet
 	// guarded by mu: those of communicators that were collected are nil
 	all []weak.Pointer[Segment]
 }
@@ -73,9 +73,9 @@ type key struct {
 	first int32
 }
 
-type freshStage struct {
-	stage *Segment
-	asked int
+type pendingSegment struct {
+	segment *Segment
+	asked   int
 }
 
 // Heap returns the stage of a communicator that has all its ranks in this process. Each of them
@@ -84,19 +84,19 @@ func (g *Segments) Heap(ctx uint64, first int32, size int) *Segment {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	k := key{ctx, first}
-	f := g.fresh[k]
+	f := g.pending[k]
 	if f == nil {
-		f = &freshStage{stage: newStage(size, false)}
-		if g.fresh == nil {
-			g.fresh = map[key]*freshStage{}
+		f = &pendingSegment{segment: newSegment(size, false)}
+		if g.pending == nil {
+			g.pending = map[key]*pendingSegment{}
 		}
-		g.fresh[k] = f
-		g.push(f.stage)
+		g.pending[k] = f
+		g.push(f.segment)
 	}
 	if f.asked++; f.asked == size {
-		delete(g.fresh, k)
+		delete(g.pending, k)
 	}
-	return f.stage
+	return f.segment
 }
 
 // Add has a stage of one rank looked at, too.

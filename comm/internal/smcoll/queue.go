@@ -9,35 +9,35 @@ import (
 )
 
 // barred returns why the collectives of this rank cannot go on, nil if nothing is in their way.
-func (s *Member) barred() error {
-	if !s.troubled.Load() {
+func (s *Member) failure() error {
+	if !s.hasFailed.Load() {
 		return nil
 	}
-	return s.host.Barred()
+	return s.host.Failure()
 }
 
 // hold keeps mapped memory until leave; it returns false if that is about to go away.
-func (s *Member) hold() bool {
+func (s *Member) pin() bool {
 	if !s.st.mapped {
 		return true
 	}
-	s.inside.Add(1)
-	if s.shut.Load() {
-		s.inside.Add(-1)
+	s.pins.Add(1)
+	if s.closed.Load() {
+		s.pins.Add(-1)
 		return false
 	}
 	return true
 }
 
-func (s *Member) leave() {
+func (s *Member) unpin() {
 	if s.st.mapped {
-		s.inside.Add(-1)
+		s.pins.Add(-1)
 	}
 }
 
 // room reports whether the rank's place for a collective is free: whether all ranks have finished
 // the one before in it.
-func (s *Member) room(seq uint64) bool {
+func (s *Member) cellFree(seq uint64) bool {
 	if seq <= Width {
 		return true
 	}
@@ -45,60 +45,60 @@ func (s *Member) room(seq uint64) bool {
 	if s.known.Load() >= old {
 		return true
 	}
-	for r := range s.st.parts { //bug:free
-		if p := s.st.parts[r].Load(); p == nil || p.finished[seq%Width].Load() < old {
+	for r := range s.st.rows { //bug:cell-free
+		if p := s.st.rows[r].Load(); p == nil || p.finished[seq%Width].Load() < old {
 			return false
 		}
 	}
-	return true //bug:free
+	return true //bug:cell-free
 }
 
 // wait puts something into the queue. The caller holds hist.Mu.
-func (s *Member) wait(one lateOne) {
+func (s *Member) enqueue(one queuedOp) {
 	s.queue = append(s.queue, one)
-	s.mine.waits.Add(1)
-	s.st.late.Add(1)
+	s.row.queued.Add(1)
+	s.st.queuedAll.Add(1)
 }
 
 // waited takes n out of the count of those that wait.
-func (s *Member) waited(n int) {
-	s.mine.waits.Add(-int32(n))
-	s.st.late.Add(-int32(n))
+func (s *Member) dequeued(n int) {
+	s.row.queued.Add(-int32(n))
+	s.st.queuedAll.Add(-int32(n))
 }
 
 // open makes the rank's part, and finds those of other processes, if it has not. The caller holds
 // hist.Mu.
-func (s *Member) open() error {
+func (s *Member) openLocked() error {
 	if s.entries != nil {
 		return nil
 	}
 	if !s.st.mapped {
-		s.mine = new(part)
+		s.row = new(row)
 	} else if err := s.connect(); err != nil {
 		return err
 	}
 	s.entries = new([Width]entry)
-	s.st.seats[s.rank].Store(s)
-	s.st.parts[s.rank].Store(s.mine)
+	s.st.members[s.rank].Store(s)
+	s.st.rows[s.rank].Store(s.row)
 	return nil
 }
 
 // opened is open for a caller that does not hold hist.Mu.
-func (s *Member) opened() error {
+func (s *Member) open() error {
 	s.hist.Mu.Lock()
 	defer s.hist.Mu.Unlock()
-	return s.open()
+	return s.openLocked()
 }
 
 // lost is the error of memory that cannot be had.
-type lost struct {
+type memoryError struct {
 	rank int
 	error
 }
 
 // failed is the error of a collective that nothing was shown of. The caller holds nothing.
-func (s *Member) failed(d *coll.Call, err error) error {
-	if of, ok := err.(*lost); ok {
+func (s *Member) failUnpublished(d *coll.Call, err error) error {
+	if of, ok := err.(*memoryError); ok {
 		err = s.host.Lost(of.rank, of.error)
 	}
 	return s.host.Fail(d.What, err)
@@ -106,18 +106,18 @@ func (s *Member) failed(d *coll.Call, err error) error {
 
 // connect finds the parts of all ranks. The caller holds hist.Mu.
 func (s *Member) connect() error {
-	parts, windows := make([]*part, s.st.size), make([]window, s.st.size)
+	parts, windows := make([]*row, s.st.size), make([]stagingBuffer, s.st.size)
 	for r := range parts {
 		mem, err := s.host.Memory(r)
 		if err != nil {
-			return &lost{r, err}
+			return &memoryError{r, err}
 		}
-		parts[r], windows[r] = partAt(mem, s.index), windowAt(mem)
+		parts[r], windows[r] = rowAt(mem, s.index), stagingAt(mem)
 	}
-	s.mine, s.windowsOf, s.st.late = parts[s.rank], windows, &parts[0].late
+	s.row, s.buffers, s.st.queuedAll = parts[s.rank], windows, &parts[0].queuedAll
 	for r, p := range parts {
 		if r != s.rank {
-			s.st.parts[r].Store(p)
+			s.st.rows[r].Store(p)
 		}
 	}
 	return nil
@@ -126,16 +126,16 @@ func (s *Member) connect() error {
 // publish fills the rank's place and shows it. The caller holds hist.Mu.
 func (s *Member) publish(d *coll.Call, seq uint64, req Request) {
 	s.next = seq
-	for s.floor+1 < seq && s.mine.finished[(s.floor+1)%Width].Load() == s.floor+1 {
+	for s.floor+1 < seq && s.row.finished[(s.floor+1)%Width].Load() == s.floor+1 {
 		s.floor++
 	}
-	p, e := &s.mine.places[seq%Width], &s.entries[seq%Width]
+	p, e := &s.row.cells[seq%Width], &s.entries[seq%Width]
 	elem := d.Elem()
 	s.hist.Record(d, elem)
 	e.acquire()
 	p.what, p.elem, p.unit, p.floor = d.What, elem, uint64(d.Unit), s.floor
 	e.req = req
-	if req != nil || s.st.pieced(d) {
+	if req != nil || s.st.inPieces(d) {
 		e.fill(d)
 	}
 	switch {
@@ -143,7 +143,7 @@ func (s *Member) publish(d *coll.Call, seq uint64, req Request) {
 		d.Seq = s.host.Number()
 		p.data[0] = byte(d.Total)
 	case d.Large:
-		e.stage()
+		e.packBuffers()
 	default:
 		if n := d.Published(s.rank, s.st.size); n > 0 {
 			d.In.Pack(p.data[:n])
@@ -180,7 +180,7 @@ func (e *entry) acquire() {
 }
 
 // recorded follows what adds to the history, when its lock is free.
-func (s *Member) recorded() {
+func (s *Member) compareHistory() {
 	if s.hist.Behind() {
 		s.host.Compare()
 	}
@@ -190,10 +190,10 @@ func (s *Member) recorded() {
 // there.
 func (s *Member) Note(k coll.Kind) uint64 {
 	s.hist.Mu.Lock()
-	defer s.recorded()
+	defer s.compareHistory()
 	defer s.hist.Mu.Unlock()
 	if len(s.queue) > 0 { // which are not numbered yet
-		s.wait(lateOne{d: coll.Call{Kind: k}})
+		s.enqueue(queuedOp{d: coll.Call{Kind: k}})
 		return s.hist.Count() + uint64(len(s.queue))
 	}
 	return s.hist.Note(k)
@@ -211,11 +211,11 @@ func (s *Member) Next() uint64 {
 // if it is not nil.
 func (s *Member) Turn(d *coll.Call, req Request) bool {
 	s.hist.Mu.Lock()
-	defer s.recorded()
+	defer s.compareHistory()
 	defer s.hist.Mu.Unlock()
 	if len(s.queue) > 0 {
 		if req != nil {
-			s.wait(lateOne{*d, req, true})
+			s.enqueue(queuedOp{*d, req, true})
 		}
 		return false
 	}

@@ -13,27 +13,27 @@ import (
 func (s *Member) enter(d *coll.Call, req Request) (seq uint64, err error) {
 	mu := &s.hist.Mu
 	mu.Lock()
-	if err := s.open(); err != nil {
+	if err := s.openLocked(); err != nil {
 		mu.Unlock()
 		return 0, err
 	}
 	seq = s.next + 1
-	if len(s.queue) == 0 && s.room(seq) {
+	if len(s.queue) == 0 && s.cellFree(seq) {
 		s.publish(d, seq, req)
 		mu.Unlock()
-		s.recorded()
+		s.compareHistory()
 		return seq, nil
 	}
 	if req == nil {
 		mu.Unlock()
 		return 0, nil
 	}
-	s.wait(lateOne{d: *d, req: req})
+	s.enqueue(queuedOp{d: *d, req: req})
 	mu.Unlock()
-	if s.barred() != nil {
+	if s.failure() != nil {
 		s.st.Progress() // it may have been here before
 	}
-	s.st.drain() // room may have been made before others saw that somebody waits //bug:late-drain
+	s.st.drain() // room may have been made before others saw that somebody waits //bug:queued-drain
 	return 0, nil
 }
 
@@ -44,10 +44,10 @@ func (s *Member) proceed(d *coll.Call, seq uint64, req Request) {
 		return
 	}
 	// The others see that this rank makes it of messages. It needs nothing of them.
-	s.told(d, seq, s.sighted(&s.mine.places[seq%Width], seq))
+	s.notifyWaiters(d, seq, s.comparePublished(&s.row.cells[seq%Width], seq))
 	s.entries[seq%Width].empty()
-	s.over(seq)
-	req.Messages(d)
+	s.markFinished(seq)
+	req.UseMessages(d)
 }
 
 // drain finds places for what waits for one here. The first call that comes works for those that
@@ -57,8 +57,8 @@ func (st *Segment) drain() {
 		return
 	}
 	for n := int32(1); n > 0; n = st.drains.Add(-n) {
-		for r := range st.seats {
-			if s := st.seats[r].Load(); s != nil {
+		for r := range st.members {
+			if s := st.members[r].Load(); s != nil {
 				for s.drainOne() {
 				}
 			}
@@ -68,25 +68,25 @@ func (st *Segment) drain() {
 
 // told ends what others wait for, as far as it was this rank's part that they were waiting for, and
 // reports whether it has woken a caller. The rank is active. all: the parts of all ranks are there.
-func (s *Member) told(d *coll.Call, seq uint64, all bool) (woke bool) {
+func (s *Member) notifyWaiters(d *coll.Call, seq uint64, all bool) (woke bool) {
 	switch {
-	case s.st.pieced(d):
+	case s.st.inPieces(d):
 	case d.Kind == coll.Bcast || d.Kind == coll.Scatter:
 		if s.rank != d.Root {
 			return false
 		}
 	case d.Kind == coll.Reduce || d.Kind == coll.Gather:
 		if s.rank != d.Root {
-			return s.tell(d.Root, seq)
+			return s.notify(d.Root, seq)
 		}
 		fallthrough
 	default:
-		if !all { //bug:told
+		if !all { //bug:notify
 			return false
 		}
 	}
 	for i := 1; i < s.st.size; i++ {
-		if s.tell((s.rank+i)%s.st.size, seq) {
+		if s.notify((s.rank+i)%s.st.size, seq) {
 			woke = true
 		}
 	}
@@ -95,16 +95,16 @@ func (s *Member) told(d *coll.Call, seq uint64, all bool) (woke bool) {
 
 // tell ends what a rank waits for, if it does, or has its process do so. It reports whether it has
 // woken a caller.
-func (s *Member) tell(r int, seq uint64) (woke bool) {
-	q := s.st.place(r, seq)
+func (s *Member) notify(r int, seq uint64) (woke bool) {
+	q := s.st.cell(r, seq)
 	if q == nil {
 		return false
 	}
-	if _, ok := q.waits(seq); !ok {
+	if _, ok := q.isWaiting(seq); !ok {
 		return false
 	}
-	if t := s.st.seats[r].Load(); t != nil {
-		return t.serve(q, seq)
+	if t := s.st.members[r].Load(); t != nil {
+		return t.finishIfReady(q, seq)
 	}
 	s.host.Nudge(r) //bug:nudge
 	return false
@@ -113,15 +113,15 @@ func (s *Member) tell(r int, seq uint64) (woke bool) {
 // serve ends the collective of a rank that waits, if that has what it needs, and reports whether it
 // has woken a caller. The caller of serve is active in the same collective, so the place stays what
 // it is.
-func (s *Member) serve(q *place, seq uint64) (woke bool) {
+func (s *Member) finishIfReady(q *cell, seq uint64) (woke bool) {
 	e := &s.entries[seq%Width]
-	if _, ok := q.waits(seq); !ok || !s.st.ready(&e.Call, s.rank, seq) {
+	if _, ok := q.isWaiting(seq); !ok || !s.st.ready(&e.Call, s.rank, seq) {
 		return false
 	}
-	if e.Large && !s.st.differs(q, seq) && !s.st.complete(&e.Call, seq) {
+	if e.Large && !s.st.hasDisagreement(q, seq) && !s.st.complete(&e.Call, seq) {
 		return false // there is work to do first; the rank that does the last of it ends it
 	}
-	if !q.claim(seq) {
+	if !q.take(seq) {
 		return false
 	}
 	woke = e.req == nil
@@ -131,18 +131,18 @@ func (s *Member) serve(q *place, seq uint64) (woke bool) {
 
 // finishFor ends a claimed place with its result. If a user's operator panics, its rank is not to
 // wait for ever.
-func (s *Member) finishFor(q *place, seq uint64) {
+func (s *Member) finishFor(q *cell, seq uint64) {
 	e := &s.entries[seq%Width]
-	if s.st.mapped && s.st.differs(q, seq) {
+	if s.st.mapped && s.st.hasDisagreement(q, seq) {
 		// to hear why takes progress, which may be made by this goroutine
-		s.inside.Add(1)
+		s.pins.Add(1)
 		xatomic.Go(func() {
-			defer s.leave()
-			s.finish(&e.Call, seq, s.agreed(q, &e.Call, seq), false)
+			defer s.unpin()
+			s.finish(&e.Call, seq, s.checkSame(q, &e.Call, seq), false)
 		})
 		return
 	}
-	if err := s.agreed(q, &e.Call, seq); err != nil {
+	if err := s.checkSame(q, &e.Call, seq); err != nil {
 		s.finish(&e.Call, seq, err, false)
 		return
 	}
@@ -159,16 +159,16 @@ func (s *Member) finishFor(q *place, seq uint64) {
 // over, or until it has to be ended by somebody else. It returns whether it is over, and the error.
 func (s *Member) Run(d *coll.Call, seq uint64, caller bool) (bool, error) {
 	st := s.st
-	p, pieced := &s.mine.places[seq%Width], st.pieced(d)
+	p, pieced := &s.row.cells[seq%Width], st.inPieces(d)
 	// The rank is active here and at the beginning of each turn: all places of this collective stay
 	// what they are.
-	all := s.sighted(p, seq)
+	all := s.comparePublished(p, seq)
 	for first := true; ; first = false {
-		if (first || pieced) && s.told(d, seq, all) && caller && !pieced {
+		if (first || pieced) && s.notifyWaiters(d, seq, all) && caller && !pieced {
 			s.woke.Store(true)
 		}
 		if st.ready(d, s.rank, seq) {
-			err := s.agreed(p, d, seq)
+			err := s.checkSame(p, d, seq)
 			if err == nil && pieced {
 				s.work(seq)
 			}
@@ -179,13 +179,13 @@ func (s *Member) Run(d *coll.Call, seq uint64, caller bool) (bool, error) {
 				return true, s.finish(d, seq, err, true)
 			}
 		}
-		if caller && s.watch(d, seq) {
+		if caller && s.poll(d, seq) {
 			continue
 		}
-		if err := s.barred(); err != nil && (!pieced || st.close(seq)) {
+		if err := s.failure(); err != nil && (!pieced || st.closePieces(seq)) {
 			return true, s.finish(d, seq, err, true)
 		}
-		if again, err := s.rest(p, d, seq, caller); !again {
+		if again, err := s.suspend(p, d, seq, caller); !again {
 			return caller, err
 		}
 	}
@@ -193,7 +193,7 @@ func (s *Member) Run(d *coll.Call, seq uint64, caller bool) (bool, error) {
 
 // rest lets the rank's part of a collective wait. It returns when the caller is active again, or
 // else the collective is over; a request returns at once.
-func (s *Member) rest(p *place, d *coll.Call, seq uint64, caller bool) (again bool, err error) {
+func (s *Member) suspend(p *cell, d *coll.Call, seq uint64, caller bool) (again bool, err error) {
 	var w *waiter
 	ph := passive
 	if caller {
@@ -208,7 +208,7 @@ func (s *Member) rest(p *place, d *coll.Call, seq uint64, caller bool) (again bo
 	}
 	p.state.Store(stateOf(seq, ph)) //bug:sleep
 	// A rank that looked at the place before that has left it alone, so look again.
-	if s.goesOn(d, seq) || s.barred() != nil { //bug:sleep
+	if s.canContinue(d, seq) || s.failure() != nil { //bug:sleep
 		if p.state.CompareAndSwap(stateOf(seq, ph), stateOf(seq, active)) {
 			if caller {
 				w.free()
@@ -226,9 +226,9 @@ func (s *Member) rest(p *place, d *coll.Call, seq uint64, caller bool) (again bo
 }
 
 // goesOn reports whether what waits has what it waits for.
-func (s *Member) goesOn(d *coll.Call, seq uint64) bool {
-	if s.st.mapped && d.Large && s.windows.busyWith(s, seq) {
-		return s.come()
+func (s *Member) canContinue(d *coll.Call, seq uint64) bool {
+	if s.st.mapped && d.Large && s.staging.exposedFor(s, seq) {
+		return s.allReached()
 	}
 	return s.st.ready(d, s.rank, seq)
 }
@@ -241,12 +241,12 @@ func (s *Member) result(d *coll.Call, seq uint64) error {
 		return coll.Flat(d, s.rank, s.st.size, view{s.st, seq})
 	}
 	if s.st.mapped {
-		if s.st.mixed(seq) {
-			return errMixed
+		if s.st.anyUsesMessages(seq) {
+			return errUseMessages
 		}
 		return s.combineLarge(d, seq)
 	}
-	if e := s.st.slot(seq).err.Load(); e != nil && e.seq == seq {
+	if e := s.st.pieceCount(seq).err.Load(); e != nil && e.seq == seq {
 		return e.err
 	}
 	return nil
@@ -256,17 +256,17 @@ func (s *Member) result(d *coll.Call, seq uint64) error {
 // is the rank itself, active.
 func (s *Member) finish(d *coll.Call, seq uint64, err error, self bool) error {
 	e := &s.entries[seq%Width]
-	if s.st.pieced(d) {
-		e.unstage(err)
+	if s.st.inPieces(d) {
+		e.unpackBuffers(err)
 	}
-	if err != nil && err != errMixed {
+	if err != nil && err != errUseMessages {
 		err = s.host.Fail(d.What, err)
 	}
 	req, w := e.req, e.waiter
 	if e.filled {
 		e.empty()
 	}
-	s.over(seq)
+	s.markFinished(seq)
 	switch {
 	case req != nil:
 		req.Complete(err)
@@ -279,15 +279,15 @@ func (s *Member) finish(d *coll.Call, seq uint64, err error, self bool) error {
 
 // over says that the rank reads no other place any more in a collective. From here on its own may
 // be filled anew.
-func (s *Member) over(seq uint64) {
+func (s *Member) markFinished(seq uint64) {
 	s.entries[seq%Width].release()
-	s.mine.finished[seq%Width].Store(seq)
-	if s.st.late.Load() == 0 { //bug:late-over
+	s.row.finished[seq%Width].Store(seq)
+	if s.st.queuedAll.Load() == 0 { //bug:queued-finish
 		return
 	}
 	s.st.drain()
-	for r := range s.st.parts {
-		if s.st.mapped && r != s.rank && s.st.parts[r].Load().waits.Load() != 0 {
+	for r := range s.st.rows {
+		if s.st.mapped && r != s.rank && s.st.rows[r].Load().queued.Load() != 0 {
 			s.host.Nudge(r)
 		}
 	}
@@ -295,19 +295,19 @@ func (s *Member) over(seq uint64) {
 
 // drainOne starts the oldest waiting operation of the rank, if it has a place.
 func (s *Member) drainOne() bool {
-	if !s.hold() {
+	if !s.pin() {
 		return false
 	}
-	defer s.leave()
+	defer s.unpin()
 	mu := &s.hist.Mu
 	mu.Lock()
 	seq := s.next + 1
-	if len(s.queue) == 0 || s.queue[0].req != nil && !s.queue[0].messages && !s.room(seq) {
+	if len(s.queue) == 0 || s.queue[0].req != nil && !s.queue[0].messages && !s.cellFree(seq) {
 		mu.Unlock()
 		return false
 	}
 	one := s.queue[0]
-	s.queue[0] = lateOne{}
+	s.queue[0] = queuedOp{}
 	s.queue = s.queue[1:]
 	switch {
 	case one.req == nil:
@@ -318,16 +318,16 @@ func (s *Member) drainOne() bool {
 		s.publish(&one.d, seq, one.req)
 	}
 	mu.Unlock()
-	s.recorded()
-	s.waited(1)
+	s.compareHistory()
+	s.dequeued(1)
 	switch {
 	case one.req == nil:
 	case one.messages:
-		one.req.Messages(&one.d)
+		one.req.UseMessages(&one.d)
 	case s.st.mapped: // ranks that differ are asked why, which may need this goroutine's progress
-		s.inside.Add(1)
+		s.pins.Add(1)
 		xatomic.Go(func() {
-			defer s.leave()
+			defer s.unpin()
 			s.proceed(&one.d, seq, one.req)
 		})
 	default:
@@ -338,22 +338,22 @@ func (s *Member) drainOne() bool {
 
 // look ends what waits and can go on, or cannot because of a trouble of its rank. What others
 // already work on is completed by them.
-func (s *Member) look() {
-	if !s.hold() {
+func (s *Member) progress() {
+	if !s.pin() {
 		return
 	}
-	defer s.leave()
-	if s.troubled.Load() {
-		var ended []lateOne
+	defer s.unpin()
+	if s.hasFailed.Load() {
+		var ended []queuedOp
 		s.hist.Mu.Lock()
-		if s.host.Barred() != nil {
+		if s.host.Failure() != nil {
 			ended, s.queue = s.queue, nil
 		}
 		s.hist.Mu.Unlock()
-		s.waited(len(ended))
+		s.dequeued(len(ended))
 		for _, one := range ended {
 			if one.req != nil {
-				one.req.Complete(s.host.Fail(one.d.What, s.host.Barred()))
+				one.req.Complete(s.host.Fail(one.d.What, s.host.Failure()))
 			}
 		}
 	}
@@ -365,51 +365,51 @@ func (s *Member) look() {
 
 func (s *Member) examineAll() {
 	for i := range Width {
-		p := &s.mine.places[i]
+		p := &s.row.cells[i]
 		s.examine(p, p.state.Load()>>phaseBits)
 	}
 }
 
 // examine ends what waits at a place if it can go on, or its rank has a trouble. It has to claim
 // the place to know that.
-func (s *Member) examine(p *place, seq uint64) {
+func (s *Member) examine(p *cell, seq uint64) {
 	st := s.st
 	for {
-		was, ok := p.waits(seq)
-		if !ok || !p.state.CompareAndSwap(was, stateOf(seq, claimed)) {
+		was, ok := p.isWaiting(seq)
+		if !ok || !p.state.CompareAndSwap(was, stateOf(seq, taken)) {
 			return
 		}
 		e := &s.entries[seq%Width]
 		e.acquire()
-		d, err := e.Call, s.barred()
+		d, err := e.Call, s.failure()
 		if d.Large && st.mapped { // its caller does the work
-			if s.goesOn(&d, seq) || err != nil {
+			if s.canContinue(&d, seq) || err != nil {
 				p.state.Store(stateOf(seq, active))
 				e.waiter.ch.Send(struct{}{})
 				return
 			}
-			p.state.Store(was)                           //bug:give-back-large
-			if !s.goesOn(&d, seq) && s.barred() == nil { //bug:give-back-large
+			p.state.Store(was)                                 //bug:give-back-large
+			if !s.canContinue(&d, seq) && s.failure() == nil { //bug:give-back-large
 				return
 			}
 			continue
 		}
-		all := d.Large && st.here(seq, 0) == st.size
+		all := d.Large && st.firstMissing(seq, 0) == st.size
 		switch {
-		case err != nil && (!d.Large || st.close(seq)):
+		case err != nil && (!d.Large || st.closePieces(seq)):
 			s.finish(&d, seq, err, false)
 			return
-		case !d.Large && st.ready(&d, s.rank, seq), all && st.complete(&d, seq), all && s.st.differs(p, seq):
+		case !d.Large && st.ready(&d, s.rank, seq), all && st.complete(&d, seq), all && s.st.hasDisagreement(p, seq):
 			s.finishFor(p, seq)
 			return
 		}
 		// Give it back, and look again: a rank that could have ended it meanwhile has found it
 		// claimed.
-		p.state.Store(was)                   //bug:give-back
-		if err == nil && s.barred() != nil { //bug:give-back
+		p.state.Store(was)                    //bug:give-back
+		if err == nil && s.failure() != nil { //bug:give-back
 			continue
 		}
-		if d.Large && (all || st.here(seq, 0) < st.size) && !st.complete(&d, seq) || !d.Large && !st.ready(&d, s.rank, seq) { //bug:give-back
+		if d.Large && (all || st.firstMissing(seq, 0) < st.size) && !st.complete(&d, seq) || !d.Large && !st.ready(&d, s.rank, seq) { //bug:give-back
 			return
 		}
 	}

@@ -22,7 +22,7 @@ const (
 // Host is the rank that has a seat.
 type Host interface {
 	// Barred returns why no collective can go on; nil if nothing is in its way.
-	Barred() error
+	Failure() error
 	// Fail is the error of a collective as the program sees it.
 	Fail(what coll.Collective, err error) error
 	// Compare compares the history with what ranks have told that are ahead of this one.
@@ -51,7 +51,7 @@ type Host interface {
 type Request interface {
 	Complete(err error)
 	// Messages makes the collective of messages, under d.Seq, and then completes.
-	Messages(d *coll.Call)
+	UseMessages(d *coll.Call)
 }
 
 // Segment is where the ranks of a communicator meet, as one process has it.
@@ -62,10 +62,10 @@ type Segment struct {
 	procs  int
 	mapped bool // of one rank, whose seat is the only one; else all ranks are in this process
 
-	parts []xatomic.Pointer[part] // by rank; nil before it has been here, or is known here
+	rows []xatomic.Pointer[row] // by rank; nil before it has been here, or is known here
 	// by rank; set before its part; nil for ranks of other processes
-	seats []xatomic.Pointer[Member]
-	late  *xatomic.Int32 // of all ranks; set before parts are, constant then
+	members   []xatomic.Pointer[Member]
+	queuedAll *xatomic.Int32 // of all ranks; set before parts are, constant then
 
 	drains xatomic.Int32 // calls of drain under way; the first one works for all
 	heap
@@ -73,49 +73,50 @@ type Segment struct {
 
 // heap is what the ranks of one process share beside their parts.
 type heap struct {
-	late   xatomic.Int32
-	parted xatomic.Uint64 // the last collective for which a rank has been left to another processor
-	slots  [Width]slot
+	queued   xatomic.Int32
+	// the last collective for which a rank has been left to another processor
+	spreadAt xatomic.Uint64
+	counts   [Width]pieceCount
 }
 
-func newStage(size int, mapped bool) *Segment {
+func newSegment(size int, mapped bool) *Segment {
 	// full cache lines
-	st := &Segment{size: size, procs: processors.Count(), mapped: mapped, parts: make([]xatomic.Pointer[part], size, (size+7)&^7), seats: make([]xatomic.Pointer[Member], size, (size+7)&^7)}
-	st.late = &st.heap.late
+	st := &Segment{size: size, procs: processors.Count(), mapped: mapped, rows: make([]xatomic.Pointer[row], size, (size+7)&^7), members: make([]xatomic.Pointer[Member], size, (size+7)&^7)}
+	st.queuedAll = &st.heap.queued
 	return st
 }
 
 // place returns that of a rank for a collective; nil if the rank has not been here.
-func (st *Segment) place(rank int, seq uint64) *place {
-	if p := st.parts[rank].Load(); p != nil {
-		return &p.places[seq%Width]
+func (st *Segment) cell(rank int, seq uint64) *cell {
+	if p := st.rows[rank].Load(); p != nil {
+		return &p.cells[seq%Width]
 	}
 	return nil
 }
 
 // entry returns what the process of a rank knows of it. The rank has been here.
 func (st *Segment) entry(rank int, seq uint64) *entry {
-	return &st.seats[rank].Load().entries[seq%Width]
+	return &st.members[rank].Load().entries[seq%Width]
 }
 
 // pieced reports whether a collective is made in pieces, by all ranks that are there.
-func (st *Segment) pieced(d *coll.Call) bool { return d.Large && !st.mapped }
+func (st *Segment) inPieces(d *coll.Call) bool { return d.Large && !st.mapped }
 
 // at reports whether a rank's part of a collective is there.
-func (st *Segment) at(rank int, seq uint64) bool {
-	p := st.place(rank, seq)
+func (st *Segment) hasPublished(rank int, seq uint64) bool {
+	p := st.cell(rank, seq)
 	return p != nil && p.state.Load()>>phaseBits == seq
 }
 
 // here returns the first rank, from a given one on, whose part of a collective is not there yet;
 // the size if all are.
-func (st *Segment) here(seq uint64, from int) int {
-	for ; from < st.size && st.at(from, seq); from++ {
+func (st *Segment) firstMissing(seq uint64, from int) int {
+	for ; from < st.size && st.hasPublished(from, seq); from++ {
 	}
 	return from
 }
 
-func (st *Segment) slot(seq uint64) *slot { return &st.slots[seq%Width] }
+func (st *Segment) pieceCount(seq uint64) *pieceCount { return &st.counts[seq%Width] }
 
 // Member is a rank's place at a stage.
 type Member struct {
@@ -124,12 +125,12 @@ type Member struct {
 	rank      int
 	host      Host
 	hist      *coll.History
-	troubled  *atomic.Bool // whether Barred is to be asked
-	index     int          // of mapped memory: which part
-	windows   *Staging     // likewise: for large collectives
-	hasCome   func() bool  // likewise: come, made once
-	windowsOf []window     // likewise, from the first collective on: by rank
-	mine      *part
+	hasFailed *atomic.Bool    // whether Barred is to be asked
+	index     int             // of mapped memory: which part
+	staging   *Staging        // likewise: for large collectives
+	reached   func() bool     // likewise: come, made once
+	buffers   []stagingBuffer // likewise, from the first collective on: by rank
+	row       *row
 	entries   *[Width]entry
 	_         [16]byte
 
@@ -138,12 +139,12 @@ type Member struct {
 	wakes atomic.Uint32  // how many have, since it has looked often and found
 	found atomic.Uint32  // how often it has looked and found, one after the other
 
-	inside xatomic.Int32 // goroutines that use mapped memory, which is there until they are gone
-	shut   xatomic.Bool  // no goroutine may come any more
+	pins   xatomic.Int32 // goroutines that use mapped memory, which is there until they are gone
+	closed xatomic.Bool  // no goroutine may come any more
 
-	next  uint64    // guarded by hist.Mu: the rank's last collective
-	floor uint64    // guarded by hist.Mu: the rank has finished all up to this one
-	queue []lateOne // guarded by hist.Mu: what waits for a place, oldest first
+	next  uint64     // guarded by hist.Mu: the rank's last collective
+	floor uint64     // guarded by hist.Mu: the rank has finished all up to this one
+	queue []queuedOp // guarded by hist.Mu: what waits for a place, oldest first
 	_     [56]byte
 }
 
@@ -156,10 +157,10 @@ type entry struct {
 	req    Request       // nil: a caller
 	waiter *waiter       // of a caller that sleeps; set before it is asleep
 	// of large ones on the heap: the memory, or a copy where buffers are strided
-	inMem    []byte
-	outMem   []byte
-	stageIn  *mem.Block
-	stageOut *mem.Block
+	inMem     []byte
+	outMem    []byte
+	packedIn  *mem.Block
+	packedOut *mem.Block
 }
 
 // waiter is a sleeping caller.
@@ -175,7 +176,7 @@ type waiter struct {
 	ready func() bool
 }
 
-type lateOne struct {
+type queuedOp struct {
 	d        coll.Call
 	req      Request // nil: see Note
 	messages bool    // see Turn
@@ -183,20 +184,21 @@ type lateOne struct {
 
 // Windows are those of one rank, which one caller has at a time.
 type Staging struct {
-	mu     xatomic.VisibleMutex
-	lent   bool // guarded by mu
-	broken bool // guarded by mu: somebody has given up: others may read it for ever
+	mu      xatomic.VisibleMutex
+	held    bool // guarded by mu
+	retired bool // guarded by mu: somebody has given up: others may read it for ever
 	// guarded by mu: where it is used, or was used last, by whose ranks it may be read until they
 	// are over with
 	last *Member
 	seq  uint64 // guarded by mu: this collective
 
-	want   xatomic.Uint64 // so far all ranks are to come; written by the caller that has the window
-	barred error          // the reason for it to give up
+	// so far all ranks are to come; written by the caller that has the window
+	want    xatomic.Uint64
+	failure error          // the reason for it to give up
 }
 
 // window is memory of a rank through which the ranks make large collectives.
-type window struct {
+type stagingBuffer struct {
 	in     []byte // what others combine
 	result []byte // what this rank has combined
 }
@@ -208,4 +210,4 @@ type view struct {
 }
 
 // Part returns what a rank shows in a collective.
-func (v view) Part(r int) []byte { return v.st.place(r, v.seq).data[:] }
+func (v view) Part(r int) []byte { return v.st.cell(r, v.seq).data[:] }

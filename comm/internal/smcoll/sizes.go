@@ -15,19 +15,20 @@ const (
 	DataMax = 216
 	// windowSize is how many bytes of all ranks are combined at a time: of 64 to 512 KiB the
 	// fastest for 1 MiB, by little. elemMax is the size of the largest elements.
-	windowSize = 256 << 10
-	elemMax    = 4 << 10
+	stagingSize = 256 << 10
+	elemMax     = 4 << 10
 )
 
 // watchFlat and watchLarge are how often a caller looks before it sleeps: about as long as it takes
 // to be woken at another processor; while others copy for us, a little less. Guesses.
 const (
-	watchFlat   = 10000
-	watchParted = 20000 // for one that has to be woken first
-	watchLarge  = 8000
-	longFound   = 1000    // so many looks that found, one after the other, are a state that lasts
-	seldom      = 1 << 12 // wakes between two tries to be at two processors, at most
-	yields      = 20      // where processors are scarce, others are let run instead
+	pollFlat       = 10000
+	pollSpread     = 20000 // for one that has to be woken first
+	pollLarge      = 8000
+	// so many looks that found, one after the other, are a state that lasts
+	steadyPolls    = 1000
+	spreadInterval = 1 << 12 // wakes between two tries to be at two processors, at most
+	yields         = 20      // where processors are scarce, others are let run instead
 )
 
 // signal wakes a caller. It is no xatomic.Chan, since lint mode is to see the order that it makes.

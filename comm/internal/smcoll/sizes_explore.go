@@ -9,16 +9,16 @@ import "weft/internal/xatomic"
 
 // Bounds are small, so that what is behind them is soon reached.
 const (
-	Width       = 2
-	DataMax     = 24
-	windowSize  = 16
-	elemMax     = 8
-	watchFlat   = 1
-	watchParted = 1
-	watchLarge  = 1
-	longFound   = 1 << 10
-	seldom      = 1 << 12
-	yields      = 1
+	Width          = 2
+	DataMax        = 24
+	stagingSize    = 16
+	elemMax        = 8
+	pollFlat       = 1
+	pollSpread     = 1
+	pollLarge      = 1
+	steadyPolls    = 1 << 10
+	spreadInterval = 1 << 12
+	yields         = 1
 )
 
 type signal = xatomic.Chan[struct{}]

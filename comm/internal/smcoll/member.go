@@ -12,19 +12,19 @@ import (
 
 // NewSeat returns the seat of a rank at a stage on the heap.
 func NewMember(st *Segment, rank int, host Host, hist *coll.History, troubled *atomic.Bool) *Member {
-	return &Member{st: st, rank: rank, host: host, hist: hist, troubled: troubled}
+	return &Member{st: st, rank: rank, host: host, hist: hist, hasFailed: troubled}
 }
 
 // NewMapped returns the seat of a rank whose communicator's ranks are processes of one machine:
 // they meet in part number index of each one's memory, mine of which is the caller's. It returns
 // nil if there is no such part.
 func NewMapped(size, rank, index int, mine []byte, host Host, hist *coll.History, troubled *atomic.Bool, w *Staging) *Member {
-	if partAt(mine, index) == nil {
+	if rowAt(mine, index) == nil {
 		return nil
 	}
-	s := NewMember(newStage(size, true), rank, host, hist, troubled)
-	s.index, s.windows = index, w
-	s.hasCome = s.come
+	s := NewMember(newSegment(size, true), rank, host, hist, troubled)
+	s.index, s.staging = index, w
+	s.reached = s.allReached
 	return s
 }
 
@@ -33,11 +33,11 @@ func (s *Member) Segment() *Segment { return s.st }
 
 // Takes reports whether a collective of all ranks is made here, by what all know alike, and notes
 // how.
-func (s *Member) Takes(d *coll.Call) bool {
-	d.Large = d.InPlaces(s.st.size) > DataMax
+func (s *Member) Supports(d *coll.Call) bool {
+	d.Large = d.CellBytes(s.st.size) > DataMax
 	switch {
 	case s.st.mapped:
-		return !d.Large || d.Kind == coll.Allreduce && stageable(d)
+		return !d.Large || d.Kind == coll.Allreduce && fitsStaging(d)
 	case !d.Large:
 		return s.st.size <= FlatRanks
 	}
@@ -49,69 +49,69 @@ func (s *Member) Takes(d *coll.Call) bool {
 type Outcome uint8
 
 const (
-	Met      Outcome = iota // it is over
-	Crowded                 // there is no place; a request may wait for one
-	Messages                // it is made of messages
+	Done        Outcome = iota // it is over
+	NoCell                     // there is no place; a request may wait for one
+	UseMessages                // it is made of messages
 )
 
 // Meet makes a collective that Takes has said yes to, and waits for it.
-func (s *Member) Meet(d *coll.Call) (Outcome, error) {
-	if err := s.barred(); err != nil {
+func (s *Member) Do(d *coll.Call) (Outcome, error) {
+	if err := s.failure(); err != nil {
 		// a rank that gives up shows nothing: the others would go on, as if nothing were wrong
-		return Met, s.host.Fail(d.What, err)
+		return Done, s.host.Fail(d.What, err)
 	}
-	if !s.hold() {
-		return Met, s.host.Fail(d.What, s.host.Barred())
+	if !s.pin() {
+		return Done, s.host.Fail(d.What, s.host.Failure())
 	}
 	if s.st.mapped {
-		defer s.leave()
+		defer s.unpin()
 		if d.Large {
-			return s.meetLarge(d)
+			return s.doLarge(d)
 		}
 	}
 	seq, err := s.enter(d, nil)
 	switch {
 	case err != nil:
-		return Met, s.failed(d, err)
+		return Done, s.failUnpublished(d, err)
 	case seq == 0:
-		return Crowded, nil
+		return NoCell, nil
 	}
 	_, err = s.Run(d, seq, true)
-	return Met, err
+	return Done, err
 }
 
 // meetLarge is Meet of a large collective in mapped memory.
-func (s *Member) meetLarge(d *coll.Call) (Outcome, error) {
+func (s *Member) doLarge(d *coll.Call) (Outcome, error) {
 	d.Total = byMessages
-	if err := s.opened(); err != nil {
-		return Met, s.failed(d, err)
+	if err := s.open(); err != nil {
+		return Done, s.failUnpublished(d, err)
 	}
-	w := s.windows
-	if w.lend(s) {
-		d.Total = byWindows
-		defer w.returned()
+	w := s.staging
+	if w.acquire(s) {
+		d.Total = byStaging
+		defer w.release()
 	}
 	seq, err := s.enter(d, nil)
 	switch {
 	case err != nil:
-		return Met, s.failed(d, err)
+		return Done, s.failUnpublished(d, err)
 	case seq == 0:
-		return Crowded, nil
+		return NoCell, nil
 	}
-	if d.Total == byWindows {
-		s.show(d, 0) // the others may be late
+	if d.Total == byStaging {
+		s.fillStaging(d, 0) // the others may be late
 	}
-	if _, err = s.Run(d, seq, true); err == errMixed {
-		return Messages, nil
+	if _, err = s.Run(d, seq, true); err == errUseMessages {
+		return UseMessages, nil
 	}
-	return Met, err
+	return Done, err
 }
 
 // Enter begins what Meet does, where all ranks are in this process; Run then goes on with it. It
 // returns false if that is not to be: Meet finds out why. Each call less on the stack of a caller
 // that sleeps is a mispredicted return less.
 func (s *Member) Enter(d *coll.Call) (seq uint64, ok bool) {
-	if s.st.mapped || s.troubled.Load() {
+	if s.st.mapped || s.hasFailed.Load() {
 		return 0, false
 	}
 	seq, _ = s.enter(d, nil)
@@ -120,22 +120,22 @@ func (s *Member) Enter(d *coll.Call) (seq uint64, ok bool) {
 
 // Start makes a collective that Takes has said yes to, and completes req when it is over.
 func (s *Member) Start(d *coll.Call, req Request) {
-	err := s.barred()
-	if err == nil && !s.hold() {
-		err = s.host.Barred()
+	err := s.failure()
+	if err == nil && !s.pin() {
+		err = s.host.Failure()
 	}
 	if err != nil {
 		req.Complete(s.host.Fail(d.What, err))
 		return
 	}
-	defer s.leave()
+	defer s.unpin()
 	if d.Large && s.st.mapped {
 		d.Total = byMessages
 	}
 	switch seq, err := s.enter(d, req); {
 	case err != nil:
 		call := *d
-		go func() { req.Complete(s.failed(&call, err)) }()
+		go func() { req.Complete(s.failUnpublished(&call, err)) }()
 	case seq != 0:
 		s.proceed(d, seq, req)
 	}
@@ -144,9 +144,9 @@ func (s *Member) Start(d *coll.Call, req Request) {
 // Close returns when no goroutine uses mapped memory any more, and none will. The run has ended, so
 // callers give up soon.
 func (s *Member) Close() {
-	s.shut.Store(true)
-	for s.inside.Load() != 0 {
-		if s.st.seats[s.rank].Load() != nil {
+	s.closed.Store(true)
+	for s.pins.Load() != 0 {
+		if s.st.members[s.rank].Load() != nil {
 			s.examineAll()
 		}
 		runtime.Gosched()

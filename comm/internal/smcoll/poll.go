@@ -11,7 +11,7 @@ import (
 )
 
 // watch looks for a while whether it goes on.
-func (s *Member) watch(d *coll.Call, seq uint64) bool {
+func (s *Member) poll(d *coll.Call, seq uint64) bool {
 	st := s.st
 	if st.mapped {
 		w := newWaiter()
@@ -29,19 +29,19 @@ func (s *Member) watch(d *coll.Call, seq uint64) bool {
 		}
 		return false
 	}
-	if s.woke.Load() && !s.part(seq) {
+	if s.woke.Load() && !s.spread(seq) {
 		return false
 	}
-	n := watchFlat
+	n := pollFlat
 	switch {
 	case d.Large:
-		n = watchLarge
-	case st.parted.Load() >= seq:
-		n = watchParted
+		n = pollLarge
+	case st.spreadAt.Load() >= seq:
+		n = pollSpread
 	}
 	for range n {
 		if st.ready(d, s.rank, seq) {
-			if n := s.found.Load() + 1; n < longFound {
+			if n := s.found.Load() + 1; n < steadyPolls {
 				s.found.Store(n)
 			} else if s.wakes.Load() != 0 {
 				s.wakes.Store(0)
@@ -61,13 +61,13 @@ func (s *Member) watch(d *coll.Call, seq uint64) bool {
 // another one to take it, while the one that it has woken looks in the collective after this: from
 // then on both look, and nobody is woken. If none comes, or what the two have then does not last,
 // that has cost what a look takes; so it is tried more and more seldom, until it lasts.
-func (s *Member) part(seq uint64) bool {
+func (s *Member) spread(seq uint64) bool {
 	s.woke.Store(false)
 	n := s.wakes.Add(1)
-	if again := n&(n-1) == 0 && bits.TrailingZeros32(n)%3 == 0; !again && n%seldom != 0 {
+	if again := n&(n-1) == 0 && bits.TrailingZeros32(n)%3 == 0; !again && n%spreadInterval != 0 {
 		return false // it is not 1, 8, 64, …
 	}
-	s.st.parted.Store(seq + 1)
+	s.st.spreadAt.Store(seq + 1)
 	runtime.Gosched()
 	return true
 }
