@@ -9,8 +9,8 @@ import (
 	"weft/comm/internal/coll"
 )
 
-// agreed checks that the ranks are in the same collective, as far as this one depends on them, and
-// notes how far they are. The place is active or claimed.
+// checkSame checks that the ranks on which this one depends are in the same collective, and updates
+// known from their floors. The cell is active or taken.
 func (s *Member) checkSame(p *cell, d *coll.Call, seq uint64) error {
 	lo, hi := 0, s.st.size
 	if !d.Large {
@@ -27,15 +27,17 @@ func (s *Member) checkSame(p *cell, d *coll.Call, seq uint64) error {
 		least = min(least, q.floor)
 	}
 	if hi-lo == s.st.size && s.known.Load() < least {
-		// another goroutine may store less at the same time, which is true as well
+		// Another goroutine may store a smaller number at the same time, which is a lower bound
+		// too.
 		s.known.Store(least)
 	}
 	return nil
 }
 
-// sighted compares a place that has just been published with those that are there already, and
-// reports whether all are. If one of them is in another collective, all ranks hear of it. Of any
-// two places the later one sees the other, so one look is enough.
+// comparePublished compares a cell that has just been published with the cells that are published
+// already, and reports whether all are. If one of them is of another collective, all ranks are
+// told. Of any two cells, the rank that publishes later finds the other's cell, so one comparison
+// is enough.
 func (s *Member) comparePublished(p *cell, seq uint64) (all bool) {
 	n := 0
 	for r := range s.st.rows {
@@ -50,13 +52,14 @@ func (s *Member) comparePublished(p *cell, seq uint64) (all bool) {
 	return n == s.st.size
 }
 
-// unlike reports whether two places are not of one collective.
+// disagree reports whether two cells are of different collectives.
 func disagree(p, q *cell) bool {
 	return !p.same(q) && ((p.what^q.what)&coll.HistoryBits != 0 || !p.signature().Agrees(q.signature()))
 }
 
-// differs reports whether a place that waits is of another collective than some other one that is
-// there. It reads what stays as it is; the place may be ended meanwhile.
+// hasDisagreement reports whether the cell of a waiting rank is of another collective than any cell
+// that is published. It reads only what does not change before all ranks have finished. The waiting
+// operation may be ended meanwhile.
 func (st *Segment) hasDisagreement(p *cell, seq uint64) bool {
 	for r := range st.rows {
 		if q := st.cell(r, seq); q != nil && q.state.Load()>>phaseBits == seq && disagree(p, q) {
@@ -66,8 +69,8 @@ func (st *Segment) hasDisagreement(p *cell, seq uint64) bool {
 	return false
 }
 
-// doubt returns why two places are not of one collective; nil if they are. The first is active, and
-// the caller's, or claimed.
+// disagreement returns the error if cell q of rank r is of another collective than cell p, else
+// nil. Cell p is the caller's and active, or is taken.
 func (s *Member) disagreement(p, q *cell, r int) error {
 	if !disagree(p, q) {
 		return nil
@@ -75,8 +78,8 @@ func (s *Member) disagreement(p, q *cell, r int) error {
 	return s.host.Explain(r, fmt.Errorf("%w: rank %d is in %v where this rank is in %v", coll.ErrMismatch, r, q.signature(), p.signature()))
 }
 
-// ready reports whether a rank can go on with a collective. It looks at states only, so anybody may
-// ask at any time.
+// ready reports whether rank me has all that it needs to go on with a collective. It reads only
+// states and counts, so any goroutine may call it at any time.
 func (st *Segment) ready(d *coll.Call, me int, seq uint64) bool {
 	if st.inPieces(d) {
 		return st.firstMissing(seq, 0) == st.size && (st.complete(d, seq) || !st.exhausted(d, seq))

@@ -1,12 +1,11 @@
 // SPDX-FileCopyrightText: The weft authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package smcoll is where ranks that see each other's memory make collectives without messages.
-// Each shows its part of a collective in a place of its own; any rank that finds all parts there
-// which another one needs can compute that one's result. README.md has the protocol and its
-// argument.
+// Package smcoll runs collectives of ranks that share memory, without messages. Each rank publishes
+// its contribution to a collective in a cell. Any rank that finds all the contributions that
+// another rank needs can compute that rank's result. README.md has the protocol and its argument.
 //
-// A [Segment] is the memory: of the process, for a communicator whose ranks are all in it, or
-// mapped, for processes of one machine. A [Member] is a rank's; its methods may be called by any
-// goroutine.
+// A [Segment] is the shared memory of one communicator. It is on the heap if all ranks of the
+// communicator are in one process, or mapped if they are processes of one machine. A [Member] is
+// one rank's access to it. Any goroutine may call a Member's methods.
 package smcoll

@@ -9,8 +9,8 @@ import (
 	"weft/comm/internal/coll"
 )
 
-// executor does pieces of a large collective: copies and combinations from memory to memory. How
-// the memory of another rank is reached is memory's affair.
+// executor does pieces of a large collective on the heap: it copies and combines from the buffers
+// of some ranks to those of others.
 type executor struct {
 	st   *Segment
 	seq  uint64
@@ -65,15 +65,15 @@ func (e *executor) do(i int) error {
 	return nil
 }
 
-// move copies, unless it is there already.
+// move copies src to dst unless they are the same memory.
 func move(dst, src []byte) {
 	if len(src) > 0 && &dst[0] != &src[0] {
 		copy(dst, src)
 	}
 }
 
-// swap does what two ranks send each other in an alltoall, which may be the same memory as what
-// they receive. Pairs are counted (0,0), (0,1), (1,1), (0,2), …
+// swap exchanges the blocks of two ranks in an alltoall. The send buffer of a rank may be its
+// receive buffer. Pairs of ranks are numbered (0,0), (0,1), (1,1), (0,2), …
 func (e *executor) swap(pair, lo, hi int) {
 	i, j := 0, 0
 	for pair > j {
@@ -97,7 +97,7 @@ func (e *executor) swap(pair, lo, hi int) {
 	copy(toJ, ij)
 }
 
-// reduce combines all ranks' elements and gives the result to whom it belongs.
+// reduce combines all ranks' elements and copies the result to the root, or to all ranks.
 func (e *executor) reduce(lo, hi int) error {
 	d, n := e.call, e.st.size
 	t := coll.TreeOf(d, n)
@@ -116,7 +116,8 @@ func (e *executor) reduce(lo, hi int) error {
 	return nil
 }
 
-// scan gives each rank what the ranks up to it come to, in the order of a scan by messages.
+// scan combines, for each rank, the elements of the ranks up to it. The order is that of a scan by
+// messages.
 func (e *executor) scan(lo, hi int) error {
 	n := e.st.size
 	for r := range n {

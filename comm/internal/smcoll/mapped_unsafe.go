@@ -10,10 +10,10 @@ import (
 	"weft/internal/shmem"
 )
 
-// windowResult is the largest block of a window that one rank combines.
+// resultSize is the size of the largest block that one rank combines in a round.
 const resultSize = stagingSize/2 + elemMax
 
-// partAt returns a part of the memory of a rank; nil if there is no such part.
+// rowAt returns a row in the memory of a rank; nil if there is no row of this index.
 func rowAt(mem []byte, index int) *row {
 	size := shmem.SizeOf[row]()
 	if index < 0 || index >= MaxMapped || (index+1)*size > len(mem) {
@@ -22,11 +22,11 @@ func rowAt(mem []byte, index int) *row {
 	return shmem.View[row](mem, index*size)
 }
 
-// windowStart is where the window is in the memory of a rank: behind the parts, in pages of its
-// own.
+// stagingStart is the offset of the staging buffer in the memory of a rank. The buffer is after the
+// rows and shares no page with them.
 const stagingStart = (MaxMapped*int(unsafe.Sizeof(row{})) + 4095) &^ 4095
 
-// windowAt returns the window in the memory of a rank; an empty one if there is none.
+// stagingAt returns the staging buffer in the memory of a rank; an empty one if there is none.
 func stagingAt(mem []byte) stagingBuffer {
 	if stagingStart+stagingSize+resultSize > len(mem) {
 		return stagingBuffer{}
@@ -35,24 +35,24 @@ func stagingAt(mem []byte) stagingBuffer {
 	return stagingBuffer{mem[:stagingSize:stagingSize], mem[stagingSize : stagingSize+resultSize]}
 }
 
-// Indices are the parts that no communicator of a rank has.
+// Indices has the indices of a rank's rows that no communicator uses.
 type Indices struct {
 	mu   sync.Mutex
-	free uint64 // guarded by mu, as a set: nor may get
+	free uint64 // guarded by mu: the set of those that are not offered either
 }
 
-// World is the index of the communicator of all ranks.
+// World is the row index of the communicator of all ranks.
 const World = 0
 
-// NewIndices returns all but World.
+// NewIndices returns the set of all indices but World.
 func NewIndices() *Indices { return &Indices{free: ^uint64(1 << World)} }
 
-// Offer returns some for a communicator about to be made, as a set. No other one is offered them
-// until they are given back.
+// Offer returns a set of indices for a communicator about to be made. No other communicator is
+// offered them until GiveBack.
 func (x *Indices) Offer() (offer uint64) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	const few = 4 // so that other communicators can be made at the same time
+	const few = 4 // leaves some for communicators that are made at the same time
 	for range few {
 		offer |= x.free &^ offer & -(x.free &^ offer)
 	}
@@ -60,7 +60,7 @@ func (x *Indices) Offer() (offer uint64) {
 	return offer
 }
 
-// GiveBack ends an offer.
+// GiveBack makes indices of an offer free again.
 func (x *Indices) GiveBack(offer uint64) {
 	x.mu.Lock()
 	x.free |= offer

@@ -10,29 +10,30 @@ import (
 	"weft/comm/internal/coll"
 )
 
-// NewSeat returns the seat of a rank at a stage on the heap.
-func NewMember(st *Segment, rank int, host Host, hist *coll.History, troubled *atomic.Bool) *Member {
-	return &Member{st: st, rank: rank, host: host, hist: hist, hasFailed: troubled}
+// NewMember returns the Member of a rank at a segment on the heap. hasFailed says whether
+// [Host.Failure] may return an error.
+func NewMember(st *Segment, rank int, host Host, hist *coll.History, hasFailed *atomic.Bool) *Member {
+	return &Member{st: st, rank: rank, host: host, hist: hist, hasFailed: hasFailed}
 }
 
-// NewMapped returns the seat of a rank whose communicator's ranks are processes of one machine:
-// they meet in part number index of each one's memory, mine of which is the caller's. It returns
-// nil if there is no such part.
-func NewMapped(size, rank, index int, mine []byte, host Host, hist *coll.History, troubled *atomic.Bool, w *Staging) *Member {
+// NewMapped returns the Member of a rank of a communicator whose ranks are processes of one
+// machine. The rows of the communicator are number index in each rank's memory; mine is this rank's
+// memory. NewMapped returns nil if there is no row of that index.
+func NewMapped(size, rank, index int, mine []byte, host Host, hist *coll.History, hasFailed *atomic.Bool, w *Staging) *Member {
 	if rowAt(mine, index) == nil {
 		return nil
 	}
-	s := NewMember(newSegment(size, true), rank, host, hist, troubled)
+	s := NewMember(newSegment(size, true), rank, host, hist, hasFailed)
 	s.index, s.staging = index, w
 	s.reached = s.allReached
 	return s
 }
 
-// Segment returns where it is.
+// Segment returns the member's segment.
 func (s *Member) Segment() *Segment { return s.st }
 
-// Takes reports whether a collective of all ranks is made here, by what all know alike, and notes
-// how.
+// Supports reports whether a collective of all ranks runs in shared memory, and notes in d how. The
+// answer depends only on what all ranks know alike.
 func (s *Member) Supports(d *coll.Call) bool {
 	d.Large = d.CellBytes(s.st.size) > DataMax
 	switch {
@@ -45,19 +46,19 @@ func (s *Member) Supports(d *coll.Call) bool {
 	return true
 }
 
-// Outcome says what has become of a blocking collective.
+// Outcome is the result of [Member.Do].
 type Outcome uint8
 
 const (
-	Done        Outcome = iota // it is over
-	NoCell                     // there is no place; a request may wait for one
-	UseMessages                // it is made of messages
+	Done        Outcome = iota // the collective is over
+	NoCell                     // no cell is free; a request may wait for one
+	UseMessages                // all ranks run this collective by messages
 )
 
-// Meet makes a collective that Takes has said yes to, and waits for it.
+// Do runs a collective that Supports has accepted, and waits for it.
 func (s *Member) Do(d *coll.Call) (Outcome, error) {
 	if err := s.failure(); err != nil {
-		// a rank that gives up shows nothing: the others would go on, as if nothing were wrong
+		// A rank that gives up publishes nothing: the others would go on as if nothing were wrong.
 		return Done, s.host.Fail(d.What, err)
 	}
 	if !s.pin() {
@@ -80,7 +81,7 @@ func (s *Member) Do(d *coll.Call) (Outcome, error) {
 	return Done, err
 }
 
-// meetLarge is Meet of a large collective in mapped memory.
+// doLarge is Do for a large collective in mapped memory.
 func (s *Member) doLarge(d *coll.Call) (Outcome, error) {
 	d.Total = byMessages
 	if err := s.open(); err != nil {
@@ -99,7 +100,7 @@ func (s *Member) doLarge(d *coll.Call) (Outcome, error) {
 		return NoCell, nil
 	}
 	if d.Total == byStaging {
-		s.fillStaging(d, 0) // the others may be late
+		s.fillStaging(d, 0) // before the others have come
 	}
 	if _, err = s.Run(d, seq, true); err == errUseMessages {
 		return UseMessages, nil
@@ -107,9 +108,9 @@ func (s *Member) doLarge(d *coll.Call) (Outcome, error) {
 	return Done, err
 }
 
-// Enter begins what Meet does, where all ranks are in this process; Run then goes on with it. It
-// returns false if that is not to be: Meet finds out why. Each call less on the stack of a caller
-// that sleeps is a mispredicted return less.
+// Enter is the first half of Do for a segment on the heap; Run is the second. Enter returns false
+// if Do has to be used instead, which finds out why. The split keeps the stack of a sleeping caller
+// short: each call on it costs a mispredicted return.
 func (s *Member) Enter(d *coll.Call) (seq uint64, ok bool) {
 	if s.st.mapped || s.hasFailed.Load() {
 		return 0, false
@@ -118,7 +119,7 @@ func (s *Member) Enter(d *coll.Call) (seq uint64, ok bool) {
 	return seq, seq != 0
 }
 
-// Start makes a collective that Takes has said yes to, and completes req when it is over.
+// Start begins a collective that Supports has accepted, and completes req when it is over.
 func (s *Member) Start(d *coll.Call, req Request) {
 	err := s.failure()
 	if err == nil && !s.pin() {
@@ -141,8 +142,8 @@ func (s *Member) Start(d *coll.Call, req Request) {
 	}
 }
 
-// Close returns when no goroutine uses mapped memory any more, and none will. The run has ended, so
-// callers give up soon.
+// Close waits until no goroutine uses mapped memory, and lets none use it afterwards. The run has
+// ended, so callers give up soon.
 func (s *Member) Close() {
 	s.closed.Store(true)
 	for s.pins.Load() != 0 {

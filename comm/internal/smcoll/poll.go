@@ -10,7 +10,8 @@ import (
 	"weft/comm/internal/coll"
 )
 
-// watch looks for a while whether it goes on.
+// poll reports whether a collective can proceed. It polls until it can, or until the budget is used
+// up.
 func (s *Member) poll(d *coll.Call, seq uint64) bool {
 	st := s.st
 	if st.mapped {
@@ -53,26 +54,31 @@ func (s *Member) poll(d *coll.Call, seq uint64) bool {
 	return false
 }
 
-// part is called for a rank that has just woken a caller, and reports whether the rank looks all
-// the same. That caller is not running yet, but next in line at the rank's own processor: it goes
-// on when the rank sleeps, at once, and to look would only keep it from that, until another
-// processor comes to take it, which takes longer. So two ranks can go on for ever at one processor,
-// each waking the other. Now and then the rank steps back into the line of all processors, for
-// another one to take it, while the one that it has woken looks in the collective after this: from
-// then on both look, and nobody is woken. If none comes, or what the two have then does not last,
-// that has cost what a look takes; so it is tried more and more seldom, until it lasts.
+// spread is called for a rank whose last collective has woken a caller. It reports whether the rank
+// may poll nevertheless.
+//
+// The Go scheduler puts the woken caller next in line at the waker's own processor. If the waker
+// sleeps, the woken caller runs at once. If the waker polls, the woken caller waits until another
+// processor steals it, which takes longer. So the waker normally does not poll. Then two ranks can
+// share one processor for ever, each waking the other.
+//
+// To end that, spread sometimes yields: the waker goes to the end of the global queue, where
+// another processor can take it. The woken caller polls with a larger budget in the next collective
+// (spreadAt). If another processor takes the waker, both ranks poll from then on and nobody is
+// woken. If not, the try has cost one poll budget. So tries become rare until the ranks stay
+// spread: they are made with the 1st, 8th, 64th wake and so on, and every spreadInterval wakes.
 func (s *Member) spread(seq uint64) bool {
 	s.woke.Store(false)
 	n := s.wakes.Add(1)
 	if again := n&(n-1) == 0 && bits.TrailingZeros32(n)%3 == 0; !again && n%spreadInterval != 0 {
-		return false // it is not 1, 8, 64, …
+		return false // n is not 1, 8, 64, …
 	}
 	s.st.spreadAt.Store(seq + 1)
 	runtime.Gosched()
 	return true
 }
 
-// noCall is what a waiter looks for that is free.
+// noCall is the call of a waiter that is not in use.
 var noCall coll.Call
 
 func makeWaiter() *waiter {

@@ -10,8 +10,8 @@ import (
 	"weak"
 )
 
-// Look ends what waits here and can go on, or has a reason to give up: something has gone wrong, or
-// a rank of another process has news.
+// Progress ends all waiting operations that have what they need, or have a reason to give up. It is
+// called after a failure, and when a rank of another process has sent a nudge.
 func (st *Segment) Progress() {
 	for r := range st.members {
 		if s := st.members[r].Load(); s != nil {
@@ -20,10 +20,11 @@ func (st *Segment) Progress() {
 	}
 }
 
-// Late returns how many operations wait for a place.
+// Queued returns how many operations of all ranks wait for a cell.
 func (st *Segment) Queued() int { return int(st.queuedAll.Load()) }
 
-// Asleep counts the callers of this process that sleep here. version changes with what happens.
+// Asleep counts the callers of this process that sleep in a collective. version changes with each
+// change of a cell of these ranks.
 func (st *Segment) Asleep() (n int, version uint64) {
 	st.each(func(s *Member, p *cell, state uint64) {
 		if phase(state&(1<<phaseBits-1)) == asleep {
@@ -34,10 +35,10 @@ func (st *Segment) Asleep() (n int, version uint64) {
 	return n, version
 }
 
-// Waiting calls f for what waits here, with its host and a text.
+// Waiting calls f for each waiting operation, with its host and a description.
 func (st *Segment) Waiting(f func(h Host, text string)) {
 	st.each(func(s *Member, p *cell, _ uint64) {
-		s.hist.Mu.Lock() // so that the place is not filled anew
+		s.hist.Mu.Lock() // keeps the cell from being filled again
 		state, what := p.state.Load(), p.what
 		s.hist.Mu.Unlock()
 		if seq := state >> phaseBits; state == stateOf(seq, passive) || state == stateOf(seq, asleep) {
@@ -46,6 +47,7 @@ func (st *Segment) Waiting(f func(h Host, text string)) {
 	})
 }
 
+// each calls f for each cell of the ranks of this process.
 func (st *Segment) each(f func(s *Member, p *cell, state uint64)) {
 	for r := range st.members {
 		if s := st.members[r].Load(); s != nil && s.pin() {
@@ -58,16 +60,16 @@ func (st *Segment) each(f func(s *Member, p *cell, state uint64)) {
 	}
 }
 
-// Segments are all stages of a run: a failure ends what waits at them.
+// Segments has all segments of a run, so that a failure can end the operations that wait in them.
 type Segments struct {
 	mu      sync.Mutex
-	pending map[key]*pendingSegment // guarded by mu: not all of their ranks have asked yet
-	// guarded by mu: those of communicators that were collected are nil
+	pending map[key]*pendingSegment // guarded by mu: segments that not all of their ranks have got
+	// Guarded by mu: pointers are nil after the garbage collector has freed the segment.
 	all []weak.Pointer[Segment]
 }
 
-// key names a communicator in a run: its context, and its first rank in the run, because all
-// colours of a split share a context.
+// key identifies a communicator in a run: its context, and the rank in the run of its first member.
+// The context alone is not enough, since all colours of a split share it.
 type key struct {
 	ctx   uint64
 	first int32
@@ -78,8 +80,8 @@ type pendingSegment struct {
 	asked   int
 }
 
-// Heap returns the stage of a communicator that has all its ranks in this process. Each of them
-// asks once.
+// Heap returns the segment of a communicator whose ranks are all in this process. Each rank calls
+// Heap once.
 func (g *Segments) Heap(ctx uint64, first int32, size int) *Segment {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -99,15 +101,15 @@ func (g *Segments) Heap(ctx uint64, first int32, size int) *Segment {
 	return f.segment
 }
 
-// Add has a stage of one rank looked at, too.
+// Add adds a mapped segment, which is one rank's.
 func (g *Segments) Add(st *Segment) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	g.push(st)
 }
 
-// push remembers a stage. When the list is full it is swept first, so that it stays in proportion
-// to what is alive. The caller holds mu.
+// push adds a segment to the list. If the list is full, push first removes segments that are gone,
+// so that the list stays in proportion to those that exist. The caller holds mu.
 func (g *Segments) push(st *Segment) {
 	if len(g.all) == cap(g.all) {
 		g.all = slices.DeleteFunc(g.all, func(p weak.Pointer[Segment]) bool { return p.Value() == nil })
@@ -118,7 +120,7 @@ func (g *Segments) push(st *Segment) {
 	g.all = append(g.all, weak.Make(st))
 }
 
-// All returns those that are alive.
+// All returns the segments that still exist.
 func (g *Segments) All() (all []*Segment) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -130,7 +132,7 @@ func (g *Segments) All() (all []*Segment) {
 	return all
 }
 
-// Look is Look of all.
+// Progress calls [Segment.Progress] of all segments.
 func (g *Segments) Progress() {
 	for _, st := range g.All() {
 		st.Progress()

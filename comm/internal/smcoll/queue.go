@@ -8,7 +8,7 @@ import (
 	"weft/internal/race"
 )
 
-// barred returns why the collectives of this rank cannot go on, nil if nothing is in their way.
+// failure returns why no collective of this rank can go on; nil if nothing prevents that.
 func (s *Member) failure() error {
 	if !s.hasFailed.Load() {
 		return nil
@@ -16,7 +16,7 @@ func (s *Member) failure() error {
 	return s.host.Failure()
 }
 
-// hold keeps mapped memory until leave; it returns false if that is about to go away.
+// pin keeps mapped memory mapped until unpin. It returns false after Close has been called.
 func (s *Member) pin() bool {
 	if !s.st.mapped {
 		return true
@@ -35,8 +35,8 @@ func (s *Member) unpin() {
 	}
 }
 
-// room reports whether the rank's place for a collective is free: whether all ranks have finished
-// the one before in it.
+// cellFree reports whether the rank's cell for a collective is free: whether all ranks have
+// finished the previous collective in it.
 func (s *Member) cellFree(seq uint64) bool {
 	if seq <= Width {
 		return true
@@ -53,21 +53,21 @@ func (s *Member) cellFree(seq uint64) bool {
 	return true //bug:cell-free
 }
 
-// wait puts something into the queue. The caller holds hist.Mu.
+// enqueue appends an operation to the queue. The caller holds hist.Mu.
 func (s *Member) enqueue(one queuedOp) {
 	s.queue = append(s.queue, one)
 	s.row.queued.Add(1)
 	s.st.queuedAll.Add(1)
 }
 
-// waited takes n out of the count of those that wait.
+// dequeued subtracts n from the counts of queued operations.
 func (s *Member) dequeued(n int) {
 	s.row.queued.Add(-int32(n))
 	s.st.queuedAll.Add(-int32(n))
 }
 
-// open makes the rank's part, and finds those of other processes, if it has not. The caller holds
-// hist.Mu.
+// openLocked makes the rank's row, and finds the rows of other processes, if that is not done yet.
+// The caller holds hist.Mu.
 func (s *Member) openLocked() error {
 	if s.entries != nil {
 		return nil
@@ -83,20 +83,21 @@ func (s *Member) openLocked() error {
 	return nil
 }
 
-// opened is open for a caller that does not hold hist.Mu.
+// open is openLocked for a caller that does not hold hist.Mu.
 func (s *Member) open() error {
 	s.hist.Mu.Lock()
 	defer s.hist.Mu.Unlock()
 	return s.openLocked()
 }
 
-// lost is the error of memory that cannot be had.
+// memoryError is the error of a rank's memory that is not available.
 type memoryError struct {
 	rank int
 	error
 }
 
-// failed is the error of a collective that nothing was shown of. The caller holds nothing.
+// failUnpublished returns the error of a collective of which the rank has published nothing. The
+// caller holds no lock.
 func (s *Member) failUnpublished(d *coll.Call, err error) error {
 	if of, ok := err.(*memoryError); ok {
 		err = s.host.Lost(of.rank, of.error)
@@ -104,18 +105,18 @@ func (s *Member) failUnpublished(d *coll.Call, err error) error {
 	return s.host.Fail(d.What, err)
 }
 
-// connect finds the parts of all ranks. The caller holds hist.Mu.
+// connect finds the rows and staging buffers of all ranks. The caller holds hist.Mu.
 func (s *Member) connect() error {
-	parts, windows := make([]*row, s.st.size), make([]stagingBuffer, s.st.size)
-	for r := range parts {
+	rows, buffers := make([]*row, s.st.size), make([]stagingBuffer, s.st.size)
+	for r := range rows {
 		mem, err := s.host.Memory(r)
 		if err != nil {
 			return &memoryError{r, err}
 		}
-		parts[r], windows[r] = rowAt(mem, s.index), stagingAt(mem)
+		rows[r], buffers[r] = rowAt(mem, s.index), stagingAt(mem)
 	}
-	s.row, s.buffers, s.st.queuedAll = parts[s.rank], windows, &parts[0].queuedAll
-	for r, p := range parts {
+	s.row, s.buffers, s.st.queuedAll = rows[s.rank], buffers, &rows[0].queuedAll
+	for r, p := range rows {
 		if r != s.rank {
 			s.st.rows[r].Store(p)
 		}
@@ -123,7 +124,7 @@ func (s *Member) connect() error {
 	return nil
 }
 
-// publish fills the rank's place and shows it. The caller holds hist.Mu.
+// publish fills the rank's cell and publishes it, active. The caller holds hist.Mu.
 func (s *Member) publish(d *coll.Call, seq uint64, req Request) {
 	s.next = seq
 	for s.floor+1 < seq && s.row.finished[(s.floor+1)%Width].Load() == s.floor+1 {
@@ -152,21 +153,22 @@ func (s *Member) publish(d *coll.Call, seq uint64, req Request) {
 	p.state.Store(stateOf(seq, active))
 }
 
-// fill comes before the place says that its rank waits.
+// fill fills the entry. The caller stores passive or asleep in the cell afterwards.
 func (e *entry) fill(d *coll.Call) {
 	e.Call, e.filled = *d, true
 	e.release()
 }
 
-// empty lets go of what the caller has.
+// empty drops all references to the caller's buffers.
 func (e *entry) empty() {
 	e.In.Forget()
 	e.Out.Forget()
 	e.req, e.Op, e.filled = nil, nil, false
 }
 
-// release comes before an entry goes to another goroutine by what is shown, acquire when it has
-// come. What is shown orders them by itself, but the race detector knows nothing of mapped memory.
+// release is called before an entry passes to another goroutine by a store to the cell's state or
+// to finished, and acquire after the load. The store and the load order the accesses by themselves,
+// but the race detector does not see them in mapped memory.
 func (e *entry) release() {
 	if race.Detector {
 		e.order.Add(1)
@@ -179,20 +181,21 @@ func (e *entry) acquire() {
 	}
 }
 
-// recorded follows what adds to the history, when its lock is free.
+// compareHistory compares the history with other ranks' if that is due. It is called after each
+// addition to the history, when the history's lock is free.
 func (s *Member) compareHistory() {
 	if s.hist.Behind() {
 		s.host.Compare()
 	}
 }
 
-// Note adds what ranks make in another way to the history, in its turn, and returns its number
-// there.
+// Note adds an operation that runs outside of this package to the history, after the queued
+// operations, and returns its number there.
 func (s *Member) Note(k coll.Kind) uint64 {
 	s.hist.Mu.Lock()
 	defer s.compareHistory()
 	defer s.hist.Mu.Unlock()
-	if len(s.queue) > 0 { // which are not numbered yet
+	if len(s.queue) > 0 { // queued operations have no numbers yet
 		s.enqueue(queuedOp{d: coll.Call{Kind: k}})
 		return s.hist.Count() + uint64(len(s.queue))
 	}
@@ -206,9 +209,9 @@ func (s *Member) Next() uint64 {
 	return s.hist.Count() + uint64(len(s.queue)) + 1
 }
 
-// Turn adds a collective that is made of messages to the history, in its turn, and numbers it. It
-// returns false if others of this rank come first, which wait for a place; req waits then as well,
-// if it is not nil.
+// Turn adds a collective that runs by messages to the history, and numbers it. It returns false if
+// operations of this rank are queued, which come first. Then req, if it is not nil, is queued as
+// well.
 func (s *Member) Turn(d *coll.Call, req Request) bool {
 	s.hist.Mu.Lock()
 	defer s.compareHistory()
@@ -223,7 +226,8 @@ func (s *Member) Turn(d *coll.Call, req Request) bool {
 	return true
 }
 
-// number is Turn when it has come. The caller holds hist.Mu.
+// number adds a collective that runs by messages to the history, and numbers it. The caller holds
+// hist.Mu.
 func (s *Member) number(d *coll.Call) {
 	s.hist.Record(d, d.Elem())
 	d.Seq = s.host.Number()

@@ -8,8 +8,8 @@ import (
 	"weft/internal/xatomic"
 )
 
-// enter publishes the rank's part of its next collective and returns the number; 0 if there is no
-// place, and the request, which must then be one, waits for it.
+// enter publishes the rank's contribution to its next collective and returns the collective's
+// number. If no cell is free it returns 0; then req is queued, unless it is nil.
 func (s *Member) enter(d *coll.Call, req Request) (seq uint64, err error) {
 	mu := &s.hist.Mu
 	mu.Lock()
@@ -31,27 +31,27 @@ func (s *Member) enter(d *coll.Call, req Request) (seq uint64, err error) {
 	s.enqueue(queuedOp{d: *d, req: req})
 	mu.Unlock()
 	if s.failure() != nil {
-		s.st.Progress() // it may have been here before
+		s.st.Progress() // the call of Progress for this failure may have been before enqueue
 	}
-	s.st.drain() // room may have been made before others saw that somebody waits //bug:queued-drain
+	s.st.drain() // a cell may have become free before the others saw the count //bug:queued-drain
 	return 0, nil
 }
 
-// proceed goes on with a request that has been published.
+// proceed goes on with a request whose cell is published.
 func (s *Member) proceed(d *coll.Call, seq uint64, req Request) {
 	if !d.Large || !s.st.mapped {
 		s.Run(d, seq, false)
 		return
 	}
-	// The others see that this rank makes it of messages. It needs nothing of them.
+	// The cell tells the other ranks to use messages. This rank needs nothing from them.
 	s.notifyWaiters(d, seq, s.comparePublished(&s.row.cells[seq%Width], seq))
 	s.entries[seq%Width].empty()
 	s.markFinished(seq)
 	req.UseMessages(d)
 }
 
-// drain finds places for what waits for one here. The first call that comes works for those that
-// come meanwhile.
+// drain starts queued operations of this process's ranks that have a cell now. The first of several
+// concurrent calls does the work of all, so that drain does not nest.
 func (st *Segment) drain() {
 	if st.drains.Add(1) > 1 {
 		return
@@ -66,8 +66,8 @@ func (st *Segment) drain() {
 	}
 }
 
-// told ends what others wait for, as far as it was this rank's part that they were waiting for, and
-// reports whether it has woken a caller. The rank is active. all: the parts of all ranks are there.
+// notifyWaiters notifies the ranks that may have waited for this rank's contribution, and reports
+// whether it has woken a caller. The rank is active. all says whether all ranks have published.
 func (s *Member) notifyWaiters(d *coll.Call, seq uint64, all bool) (woke bool) {
 	switch {
 	case s.st.inPieces(d):
@@ -93,8 +93,8 @@ func (s *Member) notifyWaiters(d *coll.Call, seq uint64, all bool) (woke bool) {
 	return woke
 }
 
-// tell ends what a rank waits for, if it does, or has its process do so. It reports whether it has
-// woken a caller.
+// notify ends the operation of rank r if it waits and has what it needs. If r is in another
+// process, notify nudges that process instead. It reports whether it has woken a caller.
 func (s *Member) notify(r int, seq uint64) (woke bool) {
 	q := s.st.cell(r, seq)
 	if q == nil {
@@ -110,16 +110,16 @@ func (s *Member) notify(r int, seq uint64) (woke bool) {
 	return false
 }
 
-// serve ends the collective of a rank that waits, if that has what it needs, and reports whether it
-// has woken a caller. The caller of serve is active in the same collective, so the place stays what
-// it is.
+// finishIfReady ends the operation of this rank if it waits and has what it needs, and reports
+// whether it has woken a caller. The goroutine that calls it acts for a rank that is active in the
+// same collective, so the cell is not filled again meanwhile.
 func (s *Member) finishIfReady(q *cell, seq uint64) (woke bool) {
 	e := &s.entries[seq%Width]
 	if _, ok := q.isWaiting(seq); !ok || !s.st.ready(&e.Call, s.rank, seq) {
 		return false
 	}
 	if e.Large && !s.st.hasDisagreement(q, seq) && !s.st.complete(&e.Call, seq) {
-		return false // there is work to do first; the rank that does the last of it ends it
+		return false // the rank that finishes the last piece ends the operation
 	}
 	if !q.take(seq) {
 		return false
@@ -129,12 +129,12 @@ func (s *Member) finishIfReady(q *cell, seq uint64) (woke bool) {
 	return woke
 }
 
-// finishFor ends a claimed place with its result. If a user's operator panics, its rank is not to
-// wait for ever.
+// finishFor ends the operation of a taken cell with its result. If a user's operator panics, it
+// ends with an error.
 func (s *Member) finishFor(q *cell, seq uint64) {
 	e := &s.entries[seq%Width]
 	if s.st.mapped && s.st.hasDisagreement(q, seq) {
-		// to hear why takes progress, which may be made by this goroutine
+		// The other rank's explanation needs progress, which may be this goroutine's to make.
 		s.pins.Add(1)
 		xatomic.Go(func() {
 			defer s.unpin()
@@ -155,13 +155,14 @@ func (s *Member) finishFor(q *cell, seq uint64) {
 	err = s.result(&e.Call, seq)
 }
 
-// Run goes on with a collective that the rank has published, as its active caller, until it is
-// over, or until it has to be ended by somebody else. It returns whether it is over, and the error.
+// Run goes on with a collective that the rank has published and is active in. A caller's returns
+// when the collective is over. A request's may also return when another goroutine has to end it.
+// Run returns whether the collective is over, and its error.
 func (s *Member) Run(d *coll.Call, seq uint64, caller bool) (bool, error) {
 	st := s.st
 	p, pieced := &s.row.cells[seq%Width], st.inPieces(d)
-	// The rank is active here and at the beginning of each turn: all places of this collective stay
-	// what they are.
+	// The rank is active here and at the beginning of each turn of the loop, so all cells of this
+	// collective stay as they are.
 	all := s.comparePublished(p, seq)
 	for first := true; ; first = false {
 		if (first || pieced) && s.notifyWaiters(d, seq, all) && caller && !pieced {
@@ -191,8 +192,8 @@ func (s *Member) Run(d *coll.Call, seq uint64, caller bool) (bool, error) {
 	}
 }
 
-// rest lets the rank's part of a collective wait. It returns when the caller is active again, or
-// else the collective is over; a request returns at once.
+// suspend makes the operation wait: a caller sleeps, and a request becomes passive. It returns true
+// if the operation is active again. Otherwise the collective is over, or the request waits.
 func (s *Member) suspend(p *cell, d *coll.Call, seq uint64, caller bool) (again bool, err error) {
 	var w *waiter
 	ph := passive
@@ -207,7 +208,7 @@ func (s *Member) suspend(p *cell, d *coll.Call, seq uint64, caller bool) (again 
 		}
 	}
 	p.state.Store(stateOf(seq, ph)) //bug:sleep
-	// A rank that looked at the place before that has left it alone, so look again.
+	// A rank that read the state before the store has not ended the operation, so check again.
 	if s.canContinue(d, seq) || s.failure() != nil { //bug:sleep
 		if p.state.CompareAndSwap(stateOf(seq, ph), stateOf(seq, active)) {
 			if caller {
@@ -225,7 +226,7 @@ func (s *Member) suspend(p *cell, d *coll.Call, seq uint64, caller bool) (again 
 	return again, err
 }
 
-// goesOn reports whether what waits has what it waits for.
+// canContinue reports whether a waiting operation has what it waits for.
 func (s *Member) canContinue(d *coll.Call, seq uint64) bool {
 	if s.st.mapped && d.Large && s.staging.exposedFor(s, seq) {
 		return s.allReached()
@@ -233,8 +234,9 @@ func (s *Member) canContinue(d *coll.Call, seq uint64) bool {
 	return s.st.ready(d, s.rank, seq)
 }
 
-// result computes what a place waits for, and writes it to its memory. The place is active or
-// claimed, ready and agreed; a large one is complete.
+// result computes the result of a rank's operation and writes it to the rank's buffer. The cell is
+// active or taken, and the operation is ready and checked by checkSame. A large one on the heap is
+// complete.
 func (s *Member) result(d *coll.Call, seq uint64) error {
 	switch {
 	case !d.Large:
@@ -252,8 +254,8 @@ func (s *Member) result(d *coll.Call, seq uint64) error {
 	return nil
 }
 
-// finish ends a collective at a rank. The caller has the right to: it has claimed the place, or it
-// is the rank itself, active.
+// finish ends a collective at a rank: it completes the request, or wakes the caller. The calling
+// goroutine has taken the cell, or is the active rank's own (self).
 func (s *Member) finish(d *coll.Call, seq uint64, err error, self bool) error {
 	e := &s.entries[seq%Width]
 	if s.st.inPieces(d) {
@@ -277,8 +279,8 @@ func (s *Member) finish(d *coll.Call, seq uint64, err error, self bool) error {
 	return err
 }
 
-// over says that the rank reads no other place any more in a collective. From here on its own may
-// be filled anew.
+// markFinished publishes that the rank reads no other cell of a collective any more. From then on
+// the rank's own cell may be filled again.
 func (s *Member) markFinished(seq uint64) {
 	s.entries[seq%Width].release()
 	s.row.finished[seq%Width].Store(seq)
@@ -293,7 +295,8 @@ func (s *Member) markFinished(seq uint64) {
 	}
 }
 
-// drainOne starts the oldest waiting operation of the rank, if it has a place.
+// drainOne starts the oldest queued operation of the rank if it needs no cell, or if its cell is
+// free.
 func (s *Member) drainOne() bool {
 	if !s.pin() {
 		return false
@@ -324,7 +327,7 @@ func (s *Member) drainOne() bool {
 	case one.req == nil:
 	case one.messages:
 		one.req.UseMessages(&one.d)
-	case s.st.mapped: // ranks that differ are asked why, which may need this goroutine's progress
+	case s.st.mapped: // after a disagreement proceed waits for an answer, and so for progress
 		s.pins.Add(1)
 		xatomic.Go(func() {
 			defer s.unpin()
@@ -336,8 +339,8 @@ func (s *Member) drainOne() bool {
 	return true
 }
 
-// look ends what waits and can go on, or cannot because of a trouble of its rank. What others
-// already work on is completed by them.
+// progress ends the waiting operations of the rank that have what they need. After a failure it
+// ends all, except those of which other ranks have taken pieces: these ranks complete them.
 func (s *Member) progress() {
 	if !s.pin() {
 		return
@@ -370,8 +373,9 @@ func (s *Member) examineAll() {
 	}
 }
 
-// examine ends what waits at a place if it can go on, or its rank has a trouble. It has to claim
-// the place to know that.
+// examine ends the waiting operation of a cell if it has what it needs, or if its rank has failed.
+// examine is called by goroutines that are active in no collective, so it takes the cell before it
+// reads anything else.
 func (s *Member) examine(p *cell, seq uint64) {
 	st := s.st
 	for {
@@ -382,7 +386,7 @@ func (s *Member) examine(p *cell, seq uint64) {
 		e := &s.entries[seq%Width]
 		e.acquire()
 		d, err := e.Call, s.failure()
-		if d.Large && st.mapped { // its caller does the work
+		if d.Large && st.mapped { // the caller does the work
 			if s.canContinue(&d, seq) || err != nil {
 				p.state.Store(stateOf(seq, active))
 				e.waiter.ch.Send(struct{}{})
@@ -403,8 +407,8 @@ func (s *Member) examine(p *cell, seq uint64) {
 			s.finishFor(p, seq)
 			return
 		}
-		// Give it back, and look again: a rank that could have ended it meanwhile has found it
-		// claimed.
+		// Give the cell back and check again: a rank that could have ended the operation meanwhile
+		// has found the cell taken.
 		p.state.Store(was)                    //bug:give-back
 		if err == nil && s.failure() != nil { //bug:give-back
 			continue

@@ -13,80 +13,83 @@ import (
 )
 
 const (
-	// up to here each rank looks at the places of all others; a guess: 32 lines cost what five
-	// messages do
+	// FlatRanks is the largest number of ranks of which each reads the cells of all others. A
+	// guess: 32 cache lines cost as much as five messages.
 	FlatRanks = 32
-	MaxMapped = 64 // communicators that can meet in mapped memory; the others have messages
+	// MaxMapped is how many communicators can have rows in mapped memory. The others use messages.
+	MaxMapped = 64
 )
 
-// Host is the rank that has a seat.
+// Host is the rank of a [Member], as the rest of package comm has it.
 type Host interface {
-	// Barred returns why no collective can go on; nil if nothing is in its way.
+	// Failure returns why no collective of this rank can go on; nil if nothing prevents that.
 	Failure() error
-	// Fail is the error of a collective as the program sees it.
+	// Fail returns the error of a collective as the program sees it.
 	Fail(what coll.Collective, err error) error
-	// Compare compares the history with what ranks have told that are ahead of this one.
+	// Compare compares the history with the histories that ranks further ahead have sent.
 	Compare()
-	// Explain returns what rank r says of a disagreement, which is err as far as this rank can see.
-	// It may wait.
+	// Explain returns rank r's account of a disagreement; err is what this rank can see of it.
+	// Explain may wait.
 	Explain(r int, err error) error
-	// Panic is the text of what an operator has panicked with, for other ranks; Panicked makes the
-	// error of one of rank r.
+	// Panic returns the text of an operator's panic, for other ranks. Panicked makes the error of
+	// such a text of rank r.
 	Panic(err error) []byte
 	Panicked(r int, text []byte) error
-	// Nudge has rank r, of another process, Look.
+	// Nudge has the process of rank r call [Segment.Progress]. Rank r is in another process.
 	Nudge(r int)
-	// Watch looks for a while whether ready says so, and makes progress meanwhile.
+	// Watch polls for messages until ready returns true, or until a budget is used up.
 	Watch(ready func() bool)
-	// Number numbers the collectives that may be made of messages. The history is locked.
+	// Number returns the next number of the collectives that may run by messages. The history is
+	// locked.
 	Number() uint64
-	// Memory returns that of a rank, in which it shows its parts.
+	// Memory returns the memory of rank r that has its rows.
 	Memory(r int) ([]byte, error)
-	// Lost returns what becomes of a collective if the memory of rank r cannot be had, for a
-	// reason. It may wait.
+	// Lost returns the error of a collective when the memory of rank r is not available because of
+	// err. Lost may wait.
 	Lost(r int, err error) error
 }
 
-// Request is what waits for a collective. It keeps its seat alive.
+// Request is a request for a collective. A Request keeps its [Member] alive.
 type Request interface {
 	Complete(err error)
-	// Messages makes the collective of messages, under d.Seq, and then completes.
+	// UseMessages runs the collective by messages, under the number d.Seq, and then completes.
 	UseMessages(d *coll.Call)
 }
 
-// Segment is where the ranks of a communicator meet, as one process has it.
+// Segment is the memory that the ranks of a communicator share for collectives, as one process sees
+// it.
 type Segment struct {
 	// Constant after construction.
 	size int
-	// processors that run Go code: where there are fewer than ranks, it does not pay to watch
+	// Processors that run Go code. If there are fewer than ranks, callers do not spin.
 	procs  int
-	mapped bool // of one rank, whose seat is the only one; else all ranks are in this process
+	mapped bool // only one rank is in this process; else all are
 
-	rows []xatomic.Pointer[row] // by rank; nil before it has been here, or is known here
-	// by rank; set before its part; nil for ranks of other processes
+	rows []xatomic.Pointer[row] // by rank; nil before its first collective, or before it is mapped
+	// By rank; set before the rank's row; nil for ranks of other processes.
 	members   []xatomic.Pointer[Member]
-	queuedAll *xatomic.Int32 // of all ranks; set before parts are, constant then
+	queuedAll *xatomic.Int32 // counter of all ranks; set before the rows, constant then
 
 	drains xatomic.Int32 // calls of drain under way; the first one works for all
 	heap
 }
 
-// heap is what the ranks of one process share beside their parts.
+// heap is what the ranks of one process share besides their rows.
 type heap struct {
-	queued   xatomic.Int32
-	// the last collective for which a rank has been left to another processor
+	queued xatomic.Int32
+	// Up to this collective, callers poll with the budget pollSpread, see spread.
 	spreadAt xatomic.Uint64
 	counts   [Width]pieceCount
 }
 
 func newSegment(size int, mapped bool) *Segment {
-	// full cache lines
+	// The slices fill whole cache lines.
 	st := &Segment{size: size, procs: processors.Count(), mapped: mapped, rows: make([]xatomic.Pointer[row], size, (size+7)&^7), members: make([]xatomic.Pointer[Member], size, (size+7)&^7)}
 	st.queuedAll = &st.heap.queued
 	return st
 }
 
-// place returns that of a rank for a collective; nil if the rank has not been here.
+// cell returns the cell of a rank for a collective; nil if the rank has no row yet.
 func (st *Segment) cell(rank int, seq uint64) *cell {
 	if p := st.rows[rank].Load(); p != nil {
 		return &p.cells[seq%Width]
@@ -94,22 +97,22 @@ func (st *Segment) cell(rank int, seq uint64) *cell {
 	return nil
 }
 
-// entry returns what the process of a rank knows of it. The rank has been here.
+// entry returns the entry of a rank of this process for a collective. The rank has a row.
 func (st *Segment) entry(rank int, seq uint64) *entry {
 	return &st.members[rank].Load().entries[seq%Width]
 }
 
-// pieced reports whether a collective is made in pieces, by all ranks that are there.
+// inPieces reports whether all ranks share the work of a collective, piece by piece.
 func (st *Segment) inPieces(d *coll.Call) bool { return d.Large && !st.mapped }
 
-// at reports whether a rank's part of a collective is there.
+// hasPublished reports whether a rank has published its contribution to a collective.
 func (st *Segment) hasPublished(rank int, seq uint64) bool {
 	p := st.cell(rank, seq)
 	return p != nil && p.state.Load()>>phaseBits == seq
 }
 
-// here returns the first rank, from a given one on, whose part of a collective is not there yet;
-// the size if all are.
+// firstMissing returns the first rank, not before from, that has not published its contribution to
+// a collective; the size if there is none.
 func (st *Segment) firstMissing(seq uint64, from int) int {
 	for ; from < st.size && st.hasPublished(from, seq); from++ {
 	}
@@ -118,45 +121,45 @@ func (st *Segment) firstMissing(seq uint64, from int) int {
 
 func (st *Segment) pieceCount(seq uint64) *pieceCount { return &st.counts[seq%Width] }
 
-// Member is a rank's place at a stage.
+// Member is one rank's access to a [Segment].
 type Member struct {
-	// Constant after construction, entries and mine from the first collective on.
+	// Constant after construction; row and entries from the first collective on.
 	st        *Segment
 	rank      int
 	host      Host
 	hist      *coll.History
-	hasFailed *atomic.Bool    // whether Barred is to be asked
-	index     int             // of mapped memory: which part
-	staging   *Staging        // likewise: for large collectives
-	reached   func() bool     // likewise: come, made once
-	buffers   []stagingBuffer // likewise, from the first collective on: by rank
+	hasFailed *atomic.Bool    // whether Host.Failure may return an error
+	index     int             // mapped memory: the number of the row in each rank's memory
+	staging   *Staging        // mapped memory: for large collectives
+	reached   func() bool     // mapped memory: the method allReached, bound once
+	buffers   []stagingBuffer // mapped memory, from the first collective on: by rank
 	row       *row
 	entries   *[Width]entry
 	_         [16]byte
 
-	known xatomic.Uint64 // some number such that all ranks have finished all collectives up to it
+	known xatomic.Uint64 // a lower bound: all ranks have finished all collectives up to it
 	woke  atomic.Bool    // the rank's last collective has woken a sleeping caller
-	wakes atomic.Uint32  // how many have, since it has looked often and found
-	found atomic.Uint32  // how often it has looked and found, one after the other
+	wakes atomic.Uint32  // collectives that have woken a caller, since found was last steady
+	found atomic.Uint32  // polls in a row that were successful
 
-	pins   xatomic.Int32 // goroutines that use mapped memory, which is there until they are gone
-	closed xatomic.Bool  // no goroutine may come any more
+	pins   xatomic.Int32 // goroutines that use mapped memory, which stays mapped meanwhile
+	closed xatomic.Bool  // no goroutine may pin mapped memory any more
 
-	next  uint64     // guarded by hist.Mu: the rank's last collective
-	floor uint64     // guarded by hist.Mu: the rank has finished all up to this one
-	queue []queuedOp // guarded by hist.Mu: what waits for a place, oldest first
+	next  uint64     // guarded by hist.Mu: the number of the rank's last collective
+	floor uint64     // guarded by hist.Mu: the rank has finished all collectives up to this number
+	queue []queuedOp // guarded by hist.Mu: operations that wait for a cell, oldest first
 	_     [56]byte
 }
 
-// entry is what the process of a rank knows of its part of a collective, beside the place: what is
-// needed to end it. A caller that ends it itself needs none.
+// entry is the part of a cell that only the rank's process sees: all that is needed to end the
+// operation. A caller that ends its operation itself needs no entry.
 type entry struct {
 	coll.Call
 	filled bool
 	order  atomic.Uint32 // see release
 	req    Request       // nil: a caller
-	waiter *waiter       // of a caller that sleeps; set before it is asleep
-	// of large ones on the heap: the memory, or a copy where buffers are strided
+	waiter *waiter       // of a sleeping caller; set before the cell says asleep
+	// Of large collectives on the heap: the buffers' memory, or a packed copy of strided buffers.
 	inMem     []byte
 	outMem    []byte
 	packedIn  *mem.Block
@@ -166,9 +169,9 @@ type entry struct {
 // waiter is a sleeping caller.
 type waiter struct {
 	ch  signal // capacity 1
-	err error  // written before the token that says that it is over
+	err error  // written before the token that ends the sleep
 
-	// What it looks for, while it looks.
+	// What the caller polls for before it sleeps, see makeWaiter.
 	st    *Segment
 	call  coll.Call
 	rank  int
@@ -176,38 +179,41 @@ type waiter struct {
 	ready func() bool
 }
 
+// queuedOp is an operation that waits for a cell, or for its turn after one that does.
 type queuedOp struct {
 	d        coll.Call
 	req      Request // nil: see Note
 	messages bool    // see Turn
 }
 
-// Windows are those of one rank, which one caller has at a time.
+// Staging guards the staging buffer of one rank, which one caller holds at a time. The
+// communicators of the rank share it.
 type Staging struct {
 	mu      xatomic.VisibleMutex
 	held    bool // guarded by mu
-	retired bool // guarded by mu: somebody has given up: others may read it for ever
-	// guarded by mu: where it is used, or was used last, by whose ranks it may be read until they
-	// are over with
+	retired bool // guarded by mu: a rank has given up, and others may read the buffer for ever
+	// Guarded by mu: where the buffer was used last. Ranks of that communicator may read it until
+	// they are over with collective seq.
 	last *Member
-	seq  uint64 // guarded by mu: this collective
+	seq  uint64
 
-	// so far all ranks are to come; written by the caller that has the window
+	// The step that the caller that holds the buffer waits for. That caller writes it.
 	want    xatomic.Uint64
-	failure error          // the reason for it to give up
+	failure error // why that caller gives up
 }
 
-// window is memory of a rank through which the ranks make large collectives.
+// stagingBuffer is memory of a rank through which the ranks combine large payloads.
 type stagingBuffer struct {
-	in     []byte // what others combine
+	in     []byte // input that other ranks combine
 	result []byte // what this rank has combined
 }
 
-// view is what all show in one collective. Places are active or claimed.
+// view is what all ranks have published of one collective. The cell of the viewer is active or
+// taken.
 type view struct {
 	st  *Segment
 	seq uint64
 }
 
-// Part returns what a rank shows in a collective.
+// Part returns the payload that a rank has published.
 func (v view) Part(r int) []byte { return v.st.cell(r, v.seq).data[:] }

@@ -8,30 +8,33 @@ package smcoll
 import "sync"
 
 const (
-	// Width is how many collectives of one communicator may be under way at a rank; more wait for a
-	// place.
+	// Width is how many collectives of one communicator may be under way at a rank. Further ones
+	// wait for a cell.
 	Width = 16
-	// DataMax is how many bytes a place has room for.
+	// DataMax is how many bytes of payload fit in a cell.
 	DataMax = 216
-	// windowSize is how many bytes of all ranks are combined at a time: of 64 to 512 KiB the
-	// fastest for 1 MiB, by little. elemMax is the size of the largest elements.
+	// stagingSize is how many bytes of the payload are combined in one round. Measured with sizes
+	// from 64 to 512 KiB: this one is the fastest for 1 MiB, by little.
 	stagingSize = 256 << 10
-	elemMax     = 4 << 10
+	// elemMax is the size in bytes of the largest elements that are combined by staging buffers.
+	elemMax = 4 << 10
 )
 
-// watchFlat and watchLarge are how often a caller looks before it sleeps: about as long as it takes
-// to be woken at another processor; while others copy for us, a little less. Guesses.
+// Poll budgets: how often a caller checks whether its collective can proceed before it sleeps.
+// Guesses.
 const (
-	pollFlat       = 10000
-	pollSpread     = 20000 // for one that has to be woken first
-	pollLarge      = 8000
-	// so many looks that found, one after the other, are a state that lasts
+	pollFlat   = 10000 // about as long as it takes to wake a goroutine at another processor
+	pollSpread = 20000 // in a collective for which another rank has to be woken first, see spread
+	pollLarge  = 8000  // while other ranks copy for this one
+
+	// So many successful polls in a row show that the ranks run at different processors.
 	steadyPolls    = 1000
-	spreadInterval = 1 << 12 // wakes between two tries to be at two processors, at most
-	yields         = 20      // where processors are scarce, others are let run instead
+	spreadInterval = 1 << 12 // wakes between two tries to get to two processors, at most
+	yields         = 20      // calls of Gosched instead of polls where processors are scarce
 )
 
-// signal wakes a caller. It is no xatomic.Chan, since lint mode is to see the order that it makes.
+// signal wakes a caller. It is not an xatomic.Chan because lint mode has to see the order that the
+// channel creates.
 type signal chan struct{}
 
 func (c signal) Send(v struct{}) { c <- v }
@@ -41,7 +44,7 @@ var waiters = sync.Pool{New: func() any { return makeWaiter() }}
 
 func newWaiter() *waiter { return waiters.Get().(*waiter) }
 
-// free gives back a waiter to which nothing points any more.
+// free returns a waiter to the pool. Nothing points to it any more.
 func (w *waiter) free() {
 	w.err, w.st, w.call = nil, nil, noCall
 	waiters.Put(w)

@@ -7,7 +7,7 @@ package smcoll
 
 import "weft/internal/xatomic"
 
-// Bounds are small, so that what is behind them is soon reached.
+// Bounds are small so that programs of the exploration exceed them.
 const (
 	Width          = 2
 	DataMax        = 24
@@ -23,7 +23,7 @@ const (
 
 type signal = xatomic.Chan[struct{}]
 
-// Waiters are not used again, so that each order of the same steps has the same ones.
+// newWaiter makes a new waiter each time: reuse would depend on earlier orders of steps.
 func newWaiter() *waiter { return makeWaiter() }
 
 func (w *waiter) free() {}

@@ -11,42 +11,45 @@ import (
 	"weft/comm/internal/coll"
 )
 
-// Large reductions in mapped memory: what is to be combined goes through a window, memory of each
-// rank that all have mapped. README.md has the protocol and its argument.
+// Large reductions in mapped memory go through staging buffers: each rank has one, which all ranks
+// have mapped. README.md has the protocol and its argument.
 
-// Of the word step: the number of a collective << stepBits, and what a rank has done of it. In each
-// round it first shows what the others are to combine, and then what it has combined.
+// The word row.step is the number of a collective << stepBits, and how far the rank is: the number
+// of steps that it has completed, or one of the values below. A round has two steps: the rank has
+// filled its staging buffer; it has combined its block.
 const (
 	stepBits = 32
-	// it has given up because another rank's operator has failed: no round has this number
+	// The rank has given up because another rank's operator has failed.
 	stepGaveUp = 1<<stepBits - 3
-	// its operator has failed, and its result is what that has panicked with
+	// The rank's operator has failed. Its result buffer has the text of the panic.
 	stepFailed = 1<<stepBits - 2
-	stepOver   = 1<<stepBits - 1 // it needs no other rank's stage any more
+	stepOver   = 1<<stepBits - 1 // the rank reads no other rank's staging buffer any more
 )
 
-// windowPiece is how many bytes a rank combines at a time: small enough to stay in the nearest
-// cache until it has been copied to where it belongs.
+// combinePiece is how many bytes a rank combines at a time: few enough to stay in the nearest cache
+// until they have been copied to the output buffer.
 const combinePiece = 16 << 10
 
-// windowRounds bounds the rounds of a collective; 16 TiB.
+// maxRounds bounds the rounds of a collective; 16 TiB. So no round has the number of a value above.
 const maxRounds = 1 << 26
 
-// stageable reports whether windows will do for the elements: what all ranks know alike.
+// fitsStaging reports whether a large reduction can go through staging buffers. The answer depends
+// only on what all ranks know alike.
 func fitsStaging(d *coll.Call) bool {
 	return d.In.ElemSize() <= elemMax && d.Unit/stagingSize < maxRounds
 }
 
-// What a rank shows of a large collective, as Total.
+// What a rank publishes of a large collective in mapped memory: Call.Total, as the only byte of
+// data.
 const (
-	byMessages = 1 + iota // it makes it of messages, and then all do
+	byMessages = 1 + iota // the rank runs the collective by messages, and so do all
 	byStaging
 )
 
-// errMixed is how a large collective ends that some rank makes of messages.
-var errUseMessages = errors.New("it is made of messages")
+// errUseMessages is the result of a large collective that some rank runs by messages.
+var errUseMessages = errors.New("the collective runs by messages")
 
-// mixed reports whether a rank makes a large collective of messages.
+// anyUsesMessages reports whether a rank runs a large collective by messages. All have published.
 func (st *Segment) anyUsesMessages(seq uint64) bool {
 	for r := range st.rows {
 		if st.cell(r, seq).data[0] != byStaging { //bug:any-uses-messages
@@ -56,8 +59,8 @@ func (st *Segment) anyUsesMessages(seq uint64) bool {
 	return false
 }
 
-// lend gives the caller the rank's window, if it is not in use: neither another goroutine of this
-// rank, nor another rank that reads what was there before.
+// acquire gives the caller the rank's staging buffer. It returns false if another goroutine of this
+// rank holds the buffer, or if other ranks may still read its previous contents.
 func (w *Staging) acquire(s *Member) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -68,41 +71,41 @@ func (w *Staging) acquire(s *Member) bool {
 	return true
 }
 
-// used says that others may read the window from now on.
+// expose notes that other ranks may read the buffer from now on, in a collective of s.
 func (w *Staging) expose(s *Member, seq uint64) {
 	w.mu.Lock()
 	w.last, w.seq = s, seq
 	w.mu.Unlock()
 }
 
-// busyWith reports whether a seat has got as far as the windows in a collective.
+// exposedFor reports whether the holder of the buffer has exposed it for a collective of s.
 func (w *Staging) exposedFor(s *Member, seq uint64) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return w.held && w.last == s && w.seq == seq
 }
 
-// spoilt says that it cannot be known any more which ranks read it.
+// retire takes the buffer out of use for ever: it is not known any more which ranks read it.
 func (w *Staging) retire() {
 	w.mu.Lock()
 	w.retired = true
 	w.mu.Unlock()
 }
 
-// returned ends the caller's use.
+// release ends the caller's use of the buffer.
 func (w *Staging) release() {
 	w.mu.Lock()
 	w.held = false
 	w.mu.Unlock()
 }
 
-// isOver reports whether no rank reads another one's window for a collective any more. They mostly
-// end together, so it looks some times.
+// isOver reports whether no rank reads another rank's staging buffer any more in a collective. The
+// ranks mostly end together, so isOver polls for a while.
 func (s *Member) isOver(seq uint64) bool {
-	const looks = 1000
+	const polls = 1000
 	for r := range s.st.rows {
 		for n := 0; s.st.rows[r].Load().step.Load() < seq<<stepBits|stepOver; n++ {
-			if n == looks {
+			if n == polls {
 				return false
 			}
 		}
@@ -110,33 +113,33 @@ func (s *Member) isOver(seq uint64) bool {
 	return true
 }
 
-// windowOf returns which bytes of the payload round k is about.
+// roundBounds returns which bytes of the payload round k combines.
 func roundBounds(d *coll.Call, k int) (lo, hi int) {
 	e := d.In.ElemSize()
 	size := stagingSize / e * e
 	return min(k*size, d.Unit), min((k+1)*size, d.Unit)
 }
 
-// blockOf returns which bytes of a window rank r combines.
+// blockBounds returns which of the bytes from lo up to hi rank r of n combines.
 func blockBounds(d *coll.Call, r, n, lo, hi int) (from, to int) {
 	e := d.In.ElemSize()
 	m := (hi - lo) / e
 	return lo + m*r/n*e, lo + m*(r+1)/n*e
 }
 
-// show puts what the others are to combine in round k into the window.
+// fillStaging copies the input that the other ranks combine in round k into the staging buffer.
 func (s *Member) fillStaging(d *coll.Call, k int) {
 	lo, hi := roundBounds(d, k)
 	from, to := blockBounds(d, s.rank, s.st.size, lo, hi)
 	mem := s.buffers[s.rank].in
 	if _, whole := d.In.Contiguous(); !whole {
-		from, to = hi, hi // it is combined from here, too
+		from, to = hi, hi // the own block is combined from the staging buffer too
 	}
 	d.In.CopyToBytes(mem[:from-lo], lo)
 	d.In.CopyToBytes(mem[to-lo:hi-lo], to)
 }
 
-// done says how far this rank has come, and wakes those that sleep.
+// completeStep publishes that this rank has completed a step, and notifies ranks that sleep.
 func (s *Member) completeStep(seq, step uint64) {
 	s.row.step.Store(seq<<stepBits | step)
 	for r := range s.st.rows {
@@ -146,7 +149,8 @@ func (s *Member) completeStep(seq, step uint64) {
 	}
 }
 
-// come reports whether all ranks have come as far as the caller wants that has the window.
+// allReached reports whether all ranks have completed the step that the holder of the staging
+// buffer waits for.
 func (s *Member) allReached() bool {
 	want := s.staging.want.Load()
 	for r := range s.st.rows {
@@ -157,7 +161,7 @@ func (s *Member) allReached() bool {
 	return true
 }
 
-// missing returns a rank that what waits at the seat waits for.
+// missing returns a rank for which the operation of this rank waits in a collective.
 func (s *Member) missing(seq uint64) int {
 	if s.st.mapped && s.staging.exposedFor(s, seq) {
 		want := s.staging.want.Load()
@@ -170,18 +174,19 @@ func (s *Member) missing(seq uint64) int {
 	return s.st.firstMissing(seq, 0)
 }
 
-// until waits until all ranks have done a step. It returns an error if one never will.
+// waitStep waits until all ranks have completed a step. It returns an error if a rank never will.
 func (s *Member) waitStep(d *coll.Call, seq, step uint64) error {
 	s.staging.want.Store(seq<<stepBits | step)
-	for looks := 0; ; looks++ {
-		if err := s.failure(); err != nil { // also if all have come: the result is worth nothing
+	for turns := 0; ; turns++ {
+		if err := s.failure(); err != nil {
+			// even if all have completed it: the result is worthless
 			s.staging.failure = err
 			return err
 		}
 		switch {
 		case s.allReached():
 			return s.peerFailure(seq)
-		case looks == 0:
+		case turns == 0:
 			s.host.Watch(s.reached)
 		default:
 			s.suspend(&s.row.cells[seq%Width], d, seq, true)
@@ -189,8 +194,9 @@ func (s *Member) waitStep(d *coll.Call, seq, step uint64) error {
 	}
 }
 
-// failure returns why another rank has given up, nil if none has. A rank that has left has seen one
-// that failed, which is found then too.
+// peerFailure returns why another rank has given up; nil if none has. If a rank has made
+// stepGaveUp, it has found another one with stepFailed. So a second turn of the loop finds that
+// one.
 func (s *Member) peerFailure(seq uint64) error {
 	left := false
 	for range 2 {
@@ -211,24 +217,23 @@ func (s *Member) peerFailure(seq uint64) error {
 	return coll.ErrOperator
 }
 
-// maxPanic bounds the text of a panic, which is put where other processes read it, behind its
-// length.
+// maxPanic bounds the text of a panic in a result buffer. The length of the text is before it.
 const maxPanic = 16 << 10
 
-// combineLarge does a large reduction. All ranks are here, and agree.
+// combineLarge does a large reduction. All ranks have published, and agree.
 func (s *Member) combineLarge(d *coll.Call, seq uint64) (err error) {
 	w := s.staging
 	w.failure = nil
 	w.expose(s, seq)
 	combines := false
-	err = coll.ErrOperator // if a user's operator leaves its goroutine
+	err = coll.ErrOperator // the result if a user's operator leaves its goroutine
 	defer func() {
 		switch {
 		case err == nil:
 			s.completeStep(seq, stepOver)
-		case w.failure != nil: // the others hear of that by themselves
+		case w.failure != nil: // the other ranks learn of the failure by themselves
 			w.retire()
-		case combines: // no rank reads this rank's result
+		case combines: // no rank reads this rank's result buffer in this step
 			w.retire()
 			text, mem := s.host.Panic(err), s.buffers[s.rank].result
 			binary.LittleEndian.PutUint32(mem, uint32(copy(mem[4:], text[:min(len(text), maxPanic)])))
@@ -261,14 +266,14 @@ func (s *Member) combineLarge(d *coll.Call, seq uint64) (err error) {
 		}
 		n := s.st.size
 		for i := 1; i < n; i++ {
-			r := (s.rank + i) % n // not all from the same one at a time
+			r := (s.rank + i) % n // so that not all ranks read the same one's buffer at a time
 			from, to := blockBounds(d, r, n, lo, hi)
 			d.Out.CopyFromBytes(s.buffers[r].result[:to-from], from)
 		}
 	}
 }
 
-// combineBlock combines this rank's block of a window.
+// combineBlock combines this rank's block of a round.
 func (s *Member) combineBlock(d *coll.Call, lo, hi int) error {
 	me, n := s.rank, s.st.size
 	own, whole := d.In.Contiguous()
@@ -283,14 +288,14 @@ func (s *Member) combineBlock(d *coll.Call, lo, hi int) error {
 	}
 	e := coll.Pads.Get().(*coll.Pad)
 	defer e.Release()
-	size := combinePiece / d.In.ElemSize() * d.In.ElemSize() // see stageable
+	size := combinePiece / d.In.ElemSize() * d.In.ElemSize() // elemMax < combinePiece
 	for at = from; at < to; at = end {
 		end = min(at+size, to)
 		dst := s.buffers[me].result[at-from : end-from]
 		if err := t.Eval(e, dst, 0, t.Width, 0); err != nil {
 			return err
 		}
-		d.Out.CopyFromBytes(dst, at) // only now: it may be the memory of In
+		d.Out.CopyFromBytes(dst, at) // only now: Out may be the memory of In
 	}
 	return nil
 }
