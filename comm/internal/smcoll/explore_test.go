@@ -15,28 +15,27 @@ import (
 	"weft/internal/xatomic"
 )
 
-// program is what the ranks of a small job do, of which every order is run. Each letter is a
-// collective of all: b is a sum in a call that waits, r one by a request, o a broadcast from rank 0
-// in a call, O one by a request, l a large sum in a call, L one by a request. Requests are waited
-// for at the end. Ranks may make the same collective in different ways.
+// program is what the ranks of a small job do. The exploration runs every order of their steps.
+// Each letter is a collective of all ranks: b is a sum in a call, r a sum by a request, o a
+// broadcast from rank 0 in a call, O one by a request, l a large sum in a call, L one by a request.
+// Requests are waited for at the end. Ranks may use calls and requests for the same collective.
 type program struct {
 	name   string
 	mapped bool
-	// if not zero: so many orders by chance only, unless all are asked for by -explore.big; with
-	// -short, none
+	// If not zero: run only so many random orders, unless -explore.big is set; with -short, none.
 	some  int
 	ranks []string
-	// rank 1 has a second goroutine, which does what the first one does: which of them gets which
-	// number is not known
+	// Rank 1 has a second goroutine, which does the same as the first one. Either may get the lower
+	// number.
 	twoCallers bool
 }
 
-// large is two windows, or pieces, of elements.
+// large is the number of elements of two rounds, or two pieces.
 const large = 2 * stagingSize / 8
 
 func (p program) setup(r *explore.Run) {
 	l := newLab(len(p.ranks), p.mapped)
-	if p.mapped { // a nudge arrives when the other process looks for messages
+	if p.mapped { // a nudge arrives when the other process polls for messages
 		inboxes := make([]*inbox, len(p.ranks))
 		for me, x := range l.ranks {
 			b := &inbox{ch: make(xatomic.Chan[struct{}], 1)}
@@ -55,7 +54,7 @@ func (p program) setup(r *explore.Run) {
 			}
 		}
 	}
-	// by rank and collective: whether it was made here, not of messages
+	// By rank and collective: whether it ran in shared memory, not by messages.
 	made := make([]map[int]bool, len(p.ranks))
 	left := make([]int, len(p.ranks))
 	for me, x := range l.ranks {
@@ -76,23 +75,23 @@ func (p program) setup(r *explore.Run) {
 	r.End(func() error {
 		for me, n := range left {
 			if n != 0 {
-				return fmt.Errorf("rank %d is not through", me)
+				return fmt.Errorf("rank %d has not ended", me)
 			}
 			for k, here := range made[me] {
 				if other, ok := made[0][k]; ok && other != here {
-					return fmt.Errorf("collective %d is made here by one of the ranks 0 and %d, and of messages by the other", k, me)
+					return fmt.Errorf("of ranks 0 and %d, one runs collective %d in shared memory, and the other by messages", me, k)
 				}
 			}
 		}
-		if late := l.ranks[0].st.queuedAll.Load(); late != 0 {
-			return fmt.Errorf("%d operations wait for a place", late)
+		if n := l.ranks[0].st.queuedAll.Load(); n != 0 {
+			return fmt.Errorf("%d operations are queued", n)
 		}
 		return nil
 	})
 }
 
-// inbox is where nudges come to a process, of which several are as good as one: who has taken one
-// looks behind that.
+// inbox receives the nudges of a process. Several nudges count as one: the process calls Progress
+// after it has taken one.
 type inbox struct {
 	some xatomic.Bool
 	ch   xatomic.Chan[struct{}]
@@ -164,7 +163,7 @@ func (x *rank) does(r *explore.Run, p program, made map[int]bool) {
 				check(err)
 				made[k] = true
 			case UseMessages:
-				r.Check(d.Large, "collective %d at rank %d is small, and is made of messages", k, x.rank)
+				r.Check(d.Large, "collective %d at rank %d is small, and runs by messages", k, x.rank)
 				made[k] = false
 			case NoCell:
 				start(true)
@@ -183,9 +182,9 @@ var programs = []program{
 	{name: "four calls", ranks: []string{"bbbb", "bbbb"}, some: 3_000},
 	{name: "a request and a call", ranks: []string{"r", "b"}},
 	{name: "requests", ranks: []string{"r", "r"}},
-	{name: "more requests than places", ranks: []string{"rrrr", "rrrr"}, some: 3_000},
-	{name: "who goes ahead", ranks: []string{"rrrr", "bbbb"}, some: 3_000},
-	{name: "a root that goes ahead", ranks: []string{"oooo", "oooo"}, some: 3_000},
+	{name: "more requests than cells", ranks: []string{"rrrr", "rrrr"}, some: 3_000},
+	{name: "requests that run ahead", ranks: []string{"rrrr", "bbbb"}, some: 3_000},
+	{name: "a root that runs ahead", ranks: []string{"oooo", "oooo"}, some: 3_000},
 	{name: "roots and requests", ranks: []string{"oOrb", "Oorb", "oOrb"}, some: 3_000},
 	{name: "a large one", ranks: []string{"l", "l"}, some: 3_000},
 	{name: "a large one of three", ranks: []string{"l", "l", "l"}, some: 10_000},
@@ -193,8 +192,8 @@ var programs = []program{
 	{name: "two goroutines of a rank", ranks: []string{"bb", "b"}, twoCallers: true, some: 20_000},
 }
 
-// TestExplore: all ranks come to the right sums, whatever the order, nobody sleeps for ever, and a
-// large collective in mapped memory is made of messages by all ranks or by none.
+// In any order of steps, all ranks compute the right sums and no rank sleeps for ever. A large
+// collective in mapped memory runs by messages at all ranks or at none.
 func TestExplore(t *testing.T) {
 	for _, mapped := range []bool{false, true} {
 		for _, p := range programs {

@@ -16,15 +16,15 @@ import (
 	"weft/comm/internal/mem"
 )
 
-// Which collectives are made where ranks meet, and how: in the places if the fullest has room for
-// it and there are not too many ranks, in memory if it has not; of processes, only reductions for
-// all are made in memory.
+// Which collectives run in shared memory, and how: in cells if the largest contribution fits in one
+// and there are not too many ranks, else as large ones. Of processes, only an Allreduce may be
+// large.
 func TestSupports(t *testing.T) {
 	for _, x := range []struct {
-		k       coll.Kind
-		unit, n int
-		meets   bool
-		large   bool
+		k         coll.Kind
+		unit, n   int
+		supported bool
+		large     bool
 	}{
 		{coll.Barrier, 0, 2, true, false}, {coll.Barrier, 0, FlatRanks, true, false}, {coll.Barrier, 0, FlatRanks + 1, false, false},
 		{coll.Allreduce, DataMax - 1, 2, true, false}, {coll.Allreduce, DataMax, FlatRanks, true, false}, {coll.Allreduce, DataMax + 1, 2, true, true},
@@ -35,8 +35,8 @@ func TestSupports(t *testing.T) {
 	} {
 		d := &coll.Call{Kind: x.k, Unit: x.unit, In: mem.Sized(make([]byte, 1), 1)}
 		what := fmt.Sprintf("%s of %d bytes by %d ranks", coll.Names[x.k], x.unit, x.n)
-		require.Equal(t, x.meets, newLab(x.n, false).ranks[0].Supports(d), what)
-		if x.meets {
+		require.Equal(t, x.supported, newLab(x.n, false).ranks[0].Supports(d), what)
+		if x.supported {
 			require.Equal(t, x.large, d.Large, what)
 			require.Equal(t, x.large, d.Total > 0, what)
 		}
@@ -44,7 +44,7 @@ func TestSupports(t *testing.T) {
 	for _, x := range []struct {
 		k          coll.Kind
 		unit, elem int
-		meets      bool
+		supported  bool
 	}{
 		{coll.Barrier, 0, 0, true},
 		{coll.Bcast, DataMax, 8, true}, {coll.Bcast, DataMax + 8, 8, false}, {coll.Gather, DataMax, 8, true}, {coll.Gather, DataMax + 8, 8, false},
@@ -55,7 +55,7 @@ func TestSupports(t *testing.T) {
 	} {
 		d := &coll.Call{Kind: x.k, Unit: x.unit, In: mem.Sized(make([]byte, x.elem), x.elem)}
 		what := fmt.Sprintf("%s of %d bytes, %d each", coll.Names[x.k], x.unit, x.elem)
-		require.Equal(t, x.meets, newLab(3, true).ranks[0].Supports(d), what)
+		require.Equal(t, x.supported, newLab(3, true).ranks[0].Supports(d), what)
 		require.Equal(t, d.CellBytes(3) > DataMax, d.Large, what)
 	}
 }
@@ -114,8 +114,8 @@ func TestPieceSizes(t *testing.T) {
 	}
 }
 
-// Pieces of a collective are each taken once, by whoever comes, and none of a collective of the
-// past or one that is closed. A collective is closed only before anybody has begun with it.
+// Each piece of a collective is taken once. No piece of an earlier collective is taken, nor of a
+// closed one. A collective is closed only before the first piece is taken.
 func TestPiecesAreTakenOnce(t *testing.T) {
 	st := newSegment(2, false)
 	d := &coll.Call{Total: 3}
@@ -129,19 +129,19 @@ func TestPiecesAreTakenOnce(t *testing.T) {
 	}
 	require.True(t, exhausted())
 	require.Equal(t, -1, s.take(seq, 3))
-	require.False(t, st.closePieces(seq), "somebody works")
+	require.False(t, st.closePieces(seq), "a piece is taken")
 	for i := range 3 {
 		require.False(t, complete())
 		require.Equal(t, i == 2, s.finish(seq, 3))
 	}
 	require.True(t, complete())
-	require.False(t, st.exhausted(d, seq+Width), "the next one there")
+	require.False(t, st.exhausted(d, seq+Width), "the next collective of the same cells")
 	require.False(t, st.complete(d, seq+Width))
 
 	const next = seq + Width
 	require.Same(t, s, st.pieceCount(next))
 	require.True(t, st.closePieces(next))
-	require.True(t, st.closePieces(next), "it is")
+	require.True(t, st.closePieces(next), "it is closed already")
 	require.True(t, st.exhausted(d, next))
 	require.Equal(t, -1, s.take(next, allTaken))
 	require.Equal(t, -1, s.take(seq, 100), "of the past")
@@ -160,14 +160,14 @@ func TestPiecesAreTakenOnce(t *testing.T) {
 	require.Equal(t, &pieceError{next, coll.ErrOperator}, s.err.Load())
 }
 
-// Who begins with several pieces wakes those that sleep, where they have a processor.
+// A rank that begins with several pieces wakes sleeping callers, if there are several processors.
 func TestHelpersAreWoken(t *testing.T) {
 	for total, woken := range map[int]bool{1: false, 2: true, 3: true} {
 		const seq = 5
 		l := newLab(2, false)
 		st := l.ranks[0].st
 		st.procs = 2
-		st.pieceCount(seq).fail(seq, errTest) // pieces are counted, and not done
+		st.pieceCount(seq).fail(seq, errTest) // pieces are counted, but not executed
 		for _, r := range l.ranks {
 			require.NoError(t, r.open())
 		}
@@ -175,7 +175,7 @@ func TestHelpersAreWoken(t *testing.T) {
 		w := &waiter{ch: make(signal, 1)}
 		st.entry(1, seq).waiter = w
 		other.state.Store(stateOf(seq, asleep))
-		// by another, which is not through: so nobody ends it
+		// Another rank has taken a piece and has not finished it, so nobody ends the collective.
 		require.Zero(t, st.pieceCount(seq).take(seq, total))
 		st.entry(0, seq).fill(&coll.Call{Large: true, Total: total})
 		l.ranks[0].work(seq)
@@ -184,7 +184,7 @@ func TestHelpersAreWoken(t *testing.T) {
 	}
 }
 
-// For how long a rank looks before it sleeps, by what it was like before.
+// For how long a rank polls before it sleeps depends on its earlier polls.
 func TestPollBudget(t *testing.T) {
 	goes := &coll.Call{Kind: coll.Bcast} // at its root
 	waits := &coll.Call{Kind: coll.Bcast, Root: 1}
@@ -195,7 +195,7 @@ func TestPollBudget(t *testing.T) {
 		require.False(t, s.poll(waits, 1), procs)
 	}
 
-	s.st.procs = 1 // others are let run instead, and nothing is noted
+	s.st.procs = 1 // the rank yields instead, and the counts stay as they are
 	s.found.Store(3)
 	s.woke.Store(true)
 	require.True(t, s.poll(goes, 1))
@@ -203,7 +203,7 @@ func TestPollBudget(t *testing.T) {
 	require.EqualValues(t, 3, s.found.Load())
 
 	s.st.procs = 2
-	s.wakes.Store(1) // the next is the second, with which it does not look
+	s.wakes.Store(1) // with the second wake it does not poll
 	require.False(t, s.poll(goes, 1))
 	require.False(t, s.woke.Load())
 	require.EqualValues(t, 2, s.wakes.Load())
@@ -212,12 +212,12 @@ func TestPollBudget(t *testing.T) {
 		require.Equal(t, n, s.found.Load())
 		require.EqualValues(t, 2, s.wakes.Load())
 	}
-	require.True(t, s.poll(goes, 1)) // so many in a row are a state that lasts
+	require.True(t, s.poll(goes, 1)) // so many in a row: the ranks are at different processors
 	require.Zero(t, s.wakes.Load())
 	require.EqualValues(t, steadyPolls-1, s.found.Load())
 	require.False(t, s.poll(waits, 1))
 	require.Zero(t, s.found.Load())
-	s.wakes.Store(7) // the next is the eighth, with which it looks all the same
+	s.wakes.Store(7) // with the eighth wake it polls nevertheless
 	s.woke.Store(true)
 	require.True(t, s.poll(goes, 9))
 	require.EqualValues(t, 10, s.st.spreadAt.Load())
@@ -227,8 +227,8 @@ func TestPollBudget(t *testing.T) {
 	require.EqualValues(t, 12, s.st.spreadAt.Load())
 }
 
-// Ranks that wake each other at one processor try to part, more and more seldom, and never give it
-// up.
+// Ranks that wake each other at one processor try to spread, more and more rarely, and never stop
+// trying.
 func TestSpread(t *testing.T) {
 	s := newLab(2, false).ranks[0]
 	var tries []int
@@ -243,7 +243,7 @@ func TestSpread(t *testing.T) {
 	require.Equal(t, []int{1, 8, 64, 512, 4096, 8192, 12288}, tries)
 }
 
-// The list of stages stays in proportion to those that live, and has all of these.
+// The list of segments stays in proportion to those that exist, and has all of these.
 func TestSegmentsAreSwept(t *testing.T) {
 	var g Segments
 	var living []*Segment
@@ -269,13 +269,13 @@ func TestSegmentsAreSwept(t *testing.T) {
 	runtime.KeepAlive(living)
 }
 
-// The ranks of a communicator get one stage, and those of another one another.
+// All ranks of a communicator get the same segment; another communicator has another one.
 func TestSegmentOfACommunicator(t *testing.T) {
 	var g Segments
 	st := g.Heap(0, 0, 2)
 	require.Equal(t, 2, st.size)
 	require.Same(t, st, g.Heap(0, 0, 2))
-	other := g.Heap(0, 0, 2) // all of the ranks of the first one have asked
+	other := g.Heap(0, 0, 2) // all ranks of the first communicator have their segment
 	require.NotSame(t, st, other)
 	require.NotSame(t, other, g.Heap(0, 1, 2), "another colour")
 	require.NotSame(t, other, g.Heap(2, 0, 2), "another communicator")

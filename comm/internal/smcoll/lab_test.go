@@ -14,27 +14,27 @@ import (
 
 var errTest = errors.New("of a test")
 
-// lab has the ranks of one communicator.
+// lab is the ranks of one communicator, without package comm.
 type lab struct {
 	ranks []*rank
-	// nudge carries a nudge to a rank; nil: it arrives as soon as it is sent.
+	// nudge delivers a nudge to a rank; nil: it arrives as soon as it is sent.
 	nudge func(to *rank)
 }
 
-// rank is the host of a seat.
+// rank is the Host of a Member.
 type rank struct {
 	*Member
 	lab       *lab
 	hist      coll.History
-	mem       []byte // in which it shows its parts; nil: it cannot be had
+	mem       []byte // that has its rows; nil: it is not available
 	hasFailed atomic.Bool
-	failErr   error // guarded by troubled
-	explains  error // what comes of a disagreement; nil: what the rank sees
+	failErr   error // guarded by hasFailed
+	explains  error // the explanation of a disagreement; nil: what the rank sees of it
 
-	count    uint64 // collectives that may be of messages
-	nudged   []int  // ranks that it has nudged
-	asked    []int  // ranks that it has asked
-	compared int    // how often it has compared
+	count    uint64 // collectives that may run by messages
+	nudged   []int  // ranks that this one has nudged
+	asked    []int  // ranks that this one has asked to explain
+	compared int    // calls of Compare
 }
 
 func (r *rank) Failure() error {
@@ -80,11 +80,10 @@ func (r *rank) Memory(at int) ([]byte, error) {
 	return nil, errTest
 }
 
-// memorySize has room for all parts and a window.
+// memorySize has room for all rows and a staging buffer.
 var memorySize = stagingStart + stagingSize + resultSize
 
-// newLab returns the ranks of one process or, if they are mapped, of as many processes of one
-// machine.
+// newLab returns n ranks of one process or, if mapped, of n processes of one machine.
 func newLab(n int, mapped bool) *lab {
 	l := new(lab)
 	st := newSegment(n, false)
@@ -101,21 +100,21 @@ func newLab(n int, mapped bool) *lab {
 	return l
 }
 
-// bar is the end of a rank's collectives.
+// setFailure fails the rank: none of its collectives can go on.
 func (r *rank) setFailure(err error) {
 	r.failErr = err
 	r.hasFailed.Store(true)
 	r.st.Progress()
 }
 
-// call returns a collective that is ready for Meet or Start.
+// call returns a collective that is ready for Do or Start.
 func (r *rank) call(k coll.Kind, op *coll.Operator, root int, in, out mem.Buffer) *coll.Call {
 	d := &coll.Call{Kind: k.MadeAs(), What: coll.NewCollective(k, op, root), Root: root, Op: op, In: in, Out: out}
 	if err := d.Check(r.rank, r.st.size); err != nil {
 		panic(err)
 	}
 	if !r.Supports(d) {
-		panic(fmt.Sprintf("%v of %d bytes is not made here", d.What, d.Unit))
+		panic(fmt.Sprintf("%v of %d bytes is not supported", d.What, d.Unit))
 	}
 	return d
 }
@@ -130,10 +129,10 @@ func (r *rank) sum(in, out []int64) *coll.Call {
 
 // request is a request of a test.
 type request struct {
-	done     atomic.Int32 // how often it has ended; written last
+	done     atomic.Int32 // how often the request has completed; written last
 	err      error
-	messages []coll.Call // how often, and what, it was to be made of messages
-	over     func()      // called at the end; nil: nothing is
+	messages []coll.Call // the calls of UseMessages
+	over     func()      // called at the end; may be nil
 }
 
 func (q *request) Complete(err error) {

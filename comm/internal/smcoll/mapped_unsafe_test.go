@@ -19,8 +19,8 @@ import (
 	"weft/comm/internal/mem"
 )
 
-// Places do not share cache lines, and what others wait for is in a line of its own or with what is
-// read together.
+// Cells do not share cache lines. A word that other ranks poll is in a line of its own, or with
+// words that are read together.
 func TestLayout(t *testing.T) {
 	require.Zero(t, unsafe.Sizeof(cell{})%64, "%d", unsafe.Sizeof(cell{}))
 	require.EqualValues(t, 40, unsafe.Offsetof(cell{}.data), "8 bytes are in the first line, and aligned")
@@ -29,11 +29,11 @@ func TestLayout(t *testing.T) {
 	require.Zero(t, unsafe.Offsetof(row{}.cells)%64)
 	require.Zero(t, unsafe.Offsetof(row{}.queuedAll)%64)
 	require.Zero(t, unsafe.Offsetof(row{}.step)%64)
-	require.EqualValues(t, 256, unsafe.Sizeof(Member{}), "a class of sizes whose objects begin with a line")
+	require.EqualValues(t, 256, unsafe.Sizeof(Member{}), "a size class whose objects begin at a cache line")
 	require.Zero(t, unsafe.Offsetof(Member{}.known)%64)
 }
 
-// Parts and windows of a rank's memory, as far as it reaches.
+// Rows and staging buffers are within a rank's memory.
 func TestMemory(t *testing.T) {
 	const size = int(unsafe.Sizeof(row{}))
 	require.Nil(t, rowAt(make([]byte, size), -1))
@@ -54,8 +54,8 @@ func TestMemory(t *testing.T) {
 	require.NotNil(t, NewMapped(2, 0, 1, m[:2*size], nil, nil, nil, nil))
 }
 
-// Indices are offered to one communicator at a time, so many, the lowest, until they are given
-// back.
+// The four lowest free indices are offered, each to one communicator at a time, until they are
+// given back.
 func TestIndices(t *testing.T) {
 	x := NewIndices()
 	require.EqualValues(t, 0b11110, x.Offer())
@@ -71,7 +71,7 @@ func TestIndices(t *testing.T) {
 	require.Equal(t, 1, bits.OnesCount64(x.free))
 }
 
-// A window is cut into whole elements, and each rank combines a block of it.
+// A round has whole elements, and each rank combines a block of it.
 func TestRoundBounds(t *testing.T) {
 	for _, size := range []int{1, 2, 8, 12, 16, 1000, elemMax} {
 		for _, unit := range []int{DataMax/size*size + size, stagingSize / size * size, 3*(stagingSize/size*size) + size} {
@@ -101,7 +101,7 @@ func TestRoundBounds(t *testing.T) {
 	}
 }
 
-// connected returns ranks that know each other's memory.
+// connected returns ranks that have mapped each other's memory.
 func connected(t *testing.T, n int) *lab {
 	l := newLab(n, true)
 	for _, r := range l.ranks {
@@ -110,8 +110,8 @@ func connected(t *testing.T, n int) *lab {
 	return l
 }
 
-// A rank's window is lent to one call at a time, and to another communicator only when nobody reads
-// it any more; never again when nobody can know that; and it may not be there.
+// One call at a time holds a rank's staging buffer. Another communicator gets it only when no rank
+// reads it any more, and never once that is unknown. A rank may have no staging buffer.
 func TestStagingBufferIsAcquired(t *testing.T) {
 	l := connected(t, 2)
 	s, q := l.ranks[0].Member, l.ranks[1].row
@@ -126,7 +126,7 @@ func TestStagingBufferIsAcquired(t *testing.T) {
 	require.False(t, w.exposedFor(s, 8))
 	w.release()
 	require.False(t, w.exposedFor(s, 7))
-	require.True(t, w.acquire(s), "its own communicator knows")
+	require.True(t, w.acquire(s), "the same communicator needs no check")
 	w.release()
 	other := NewMapped(2, 0, 1, l.ranks[0].mem, l.ranks[0], new(coll.History), &l.ranks[0].hasFailed, w)
 	require.NoError(t, other.open())
@@ -146,14 +146,14 @@ func TestStagingBufferIsAcquired(t *testing.T) {
 
 	l = newLab(2, true)
 	for _, r := range l.ranks {
-		r.mem = r.mem[:memorySize-1] // all as long
+		r.mem = r.mem[:memorySize-1] // the same length at all ranks
 	}
 	require.NoError(t, l.ranks[0].open())
 	require.False(t, l.ranks[0].staging.acquire(l.ranks[0].Member), "there is none")
 }
 
-// What a rank puts into its window: the others' blocks, and its own only where it is not combined
-// from the buffer.
+// A rank copies the other ranks' blocks to its staging buffer. It copies its own block only if it
+// cannot combine that from the program's buffer.
 func TestFillStaging(t *testing.T) {
 	for me := range 3 {
 		l := connected(t, 3)
@@ -166,10 +166,10 @@ func TestFillStaging(t *testing.T) {
 			wide[2*i] = x
 		}
 		s := l.ranks[me]
-		window := s.buffers[me].in
+		buffer := s.buffers[me].in
 		for _, buf := range []mem.Buffer{mem.Of(in), mem.Vector(wide, len(in), 1, 2)} {
 			d := s.call(coll.Allreduce, coll.Sum, -1, buf, buf)
-			clear(window)
+			clear(buffer)
 			s.fillStaging(d, 1)
 			lo, hi := roundBounds(d, 1)
 			require.Equal(t, 3*7*8, hi-lo)
@@ -180,15 +180,15 @@ func TestFillStaging(t *testing.T) {
 				if at >= hi || whole && at >= from && at < to {
 					want = 0
 				}
-				require.Equal(t, want, *(*int64)(unsafe.Pointer(&window[8*i])), "rank %d, whole %v, element %d", me, whole, i)
+				require.Equal(t, want, *(*int64)(unsafe.Pointer(&buffer[8*i])), "rank %d, whole %v, element %d", me, whole, i)
 			}
-			require.Zero(t, window[hi-lo])
+			require.Zero(t, buffer[hi-lo])
 		}
 	}
 }
 
-// Why another rank has given up: its operator's panic, if one has failed. What is read of it is
-// bounded, whatever another process has written.
+// peerFailure returns a failed operator's panic, if there is one. Its text is bounded, whatever
+// another process has written.
 func TestPeerFailure(t *testing.T) {
 	l := connected(t, 3)
 	s := l.ranks[1]
@@ -201,7 +201,7 @@ func TestPeerFailure(t *testing.T) {
 	require.NoError(t, s.peerFailure(9))
 	step(0, 8<<stepBits|stepFailed)
 	step(2, 9<<stepBits|3)
-	require.NoError(t, s.peerFailure(9), "of another one, and of no failure")
+	require.NoError(t, s.peerFailure(9), "of another collective, and of no failure")
 	step(0, 9<<stepBits|stepGaveUp)
 	require.Equal(t, coll.ErrOperator, s.peerFailure(9))
 	text(2, 3, "bad")
@@ -217,8 +217,8 @@ func TestPeerFailure(t *testing.T) {
 	}
 }
 
-// A rank that makes a large collective of messages has all do so, whoever comes first, and needs
-// nobody for that. Its place is free for the next one.
+// If one rank runs a large collective by messages, all do, whichever publishes first. That rank
+// waits for no other. Its cell is free for the next collective.
 func TestLargeByMessages(t *testing.T) {
 	for _, first := range []bool{true, false} {
 		l := newLab(2, true)
@@ -228,30 +228,30 @@ func TestLargeByMessages(t *testing.T) {
 			if first {
 				l.ranks[0].Start(l.ranks[0].sum(in, out), q)
 			}
-			met := make(chan Outcome)
+			outcome := make(chan Outcome)
 			d := l.ranks[1].sum(in, out)
 			go func() {
 				o, err := l.ranks[1].Do(d)
 				if err != nil {
 					panic(err)
 				}
-				met <- o
+				outcome <- o
 			}()
 			if !first {
 				l.ranks[0].Start(l.ranks[0].sum(in, out), q)
 			}
-			require.Equal(t, UseMessages, <-met)
+			require.Equal(t, UseMessages, <-outcome)
 			require.EqualValues(t, 1, q.done.Load())
 			require.Len(t, q.messages, 1)
 			require.EqualValues(t, round+1, q.messages[0].Seq)
 			require.EqualValues(t, round+1, d.Seq)
 			require.Equal(t, d.What, q.messages[0].What)
 		}
-		require.True(t, l.ranks[1].staging.acquire(l.ranks[1].Member), "it was given back")
+		require.True(t, l.ranks[1].staging.acquire(l.ranks[1].Member), "it was released")
 	}
 }
 
-// Large sums of several windows, by ranks that are late.
+// Large sums of several rounds, by ranks that begin at different times.
 func TestLarge(t *testing.T) {
 	l := newLab(3, true)
 	for round := range 5 {

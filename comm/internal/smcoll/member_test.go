@@ -18,7 +18,7 @@ import (
 	"weft/comm/internal/mem"
 )
 
-// both runs a test with the ranks of one process, and with as many processes.
+// both runs a test with n ranks of one process, and with n processes.
 func both(t *testing.T, n int, f func(t *testing.T, l *lab)) {
 	for _, mapped := range []bool{false, true} {
 		t.Run(fmt.Sprintf("mapped %v", mapped), func(t *testing.T) { f(t, newLab(n, mapped)) })
@@ -32,7 +32,8 @@ func (r *rank) start() *request {
 	return q
 }
 
-// Requests of all ranks end when the last one comes, each once; who nobody waits for is not nudged.
+// Requests of all ranks end when the last rank publishes, each once. Only ranks that wait are
+// nudged.
 func TestRequestsEnd(t *testing.T) {
 	both(t, 3, func(t *testing.T, l *lab) {
 		for range 2*Width + 1 {
@@ -57,8 +58,8 @@ func TestRequestsEnd(t *testing.T) {
 	})
 }
 
-// A rank that is about to end what waits at a place has it to itself. If all others come meanwhile,
-// none of them ends it, and that rank has to.
+// A goroutine that has taken a cell is the only one to end its operation. If all other ranks
+// publish meanwhile, none of them ends the operation, and the goroutine has to.
 func TestExamines(t *testing.T) {
 	for _, last := range []bool{false, true} {
 		both(t, 3, func(t *testing.T, l *lab) {
@@ -84,7 +85,7 @@ func TestExamines(t *testing.T) {
 	}
 }
 
-// A rank says of its collectives that they are over up to the first one that is not.
+// The floor of a rank is the number before its first unfinished collective.
 func TestFloor(t *testing.T) {
 	both(t, 3, func(t *testing.T, l *lab) {
 		const first = 4
@@ -100,13 +101,13 @@ func TestFloor(t *testing.T) {
 		}
 		for range 2 {
 			r.start()
-			require.EqualValues(t, first-1, r.floor, "the last of them is not over")
+			require.EqualValues(t, first-1, r.floor, "the last of them is not finished")
 		}
 	})
 }
 
-// A rank knows which collectives all ranks have finished, from what each shows with the next one;
-// where it does not, it looks what each has finished.
+// A rank learns which collectives all ranks have finished from the floors in their next cells. If
+// that is not enough, it reads what each has finished.
 func TestCellFree(t *testing.T) {
 	both(t, 3, func(t *testing.T, l *lab) {
 		const rounds = 2*Width + 3
@@ -130,12 +131,12 @@ func TestCellFree(t *testing.T) {
 		require.True(t, r.cellFree(rounds+1))
 		fresh := newLab(2, false).ranks[0]
 		require.True(t, fresh.cellFree(Width))
-		require.False(t, fresh.cellFree(Width+1), "nobody has been here")
+		require.False(t, fresh.cellFree(Width+1), "no rank has a row")
 	})
 }
 
-// What has no place waits for one, in its order, and so does what is made of messages or in another
-// way behind it. When the other rank has come it goes on.
+// Operations without a free cell are queued, in their order. So are operations after them that run
+// by messages or are only noted. They go on when the other rank has published.
 func TestQueue(t *testing.T) {
 	both(t, 2, func(t *testing.T, l *lab) {
 		a, b := l.ranks[0], l.ranks[1]
@@ -161,7 +162,7 @@ func TestQueue(t *testing.T) {
 		}
 		require.EqualValues(t, Width+3, b.Note(coll.Agree))
 		for _, q := range slices.Concat(first, second, []*request{queued}) {
-			for q.done.Load() == 0 { // goroutines go on with some
+			for q.done.Load() == 0 { // some end on other goroutines
 				runtime.Gosched()
 			}
 		}
@@ -177,8 +178,8 @@ func TestQueue(t *testing.T) {
 	})
 }
 
-// What bars a rank ends all that waits there, with a place and without; what comes later shows
-// nothing.
+// A failure ends all operations of a rank that wait, with a cell and without. Later operations
+// publish nothing.
 func TestFailedRank(t *testing.T) {
 	both(t, 2, func(t *testing.T, l *lab) {
 		a, b := l.ranks[0], l.ranks[1]
@@ -220,20 +221,20 @@ func TestFailedRank(t *testing.T) {
 		_, ok := a.Enter(a.barrier())
 		require.False(t, ok)
 		_, again := a.st.Asleep()
-		require.Equal(t, after, again, "nothing is shown")
-		q := b.start() // its place is that of one who has given up, and shown it
+		require.Equal(t, after, again, "nothing is published")
+		q := b.start() // rank a has published this collective, and then given up
 		require.EqualValues(t, 1, q.done.Load())
 		require.NoError(t, q.err)
 	})
 }
 
-// Ranks that are in different collectives are told so, with what each is in: the later one asks the
-// earlier one.
+// Ranks in different collectives fail, with both collectives in the error. The rank that publishes
+// later asks the other one.
 func TestDisagreement(t *testing.T) {
 	own, other := []int64{1, 2}, []float64{1, 2}
 	for what, x := range map[string]struct {
 		call func(r *rank) *coll.Call
-		says string // nothing: it is the same
+		says string // empty: both are in the same collective
 	}{
 		"the same":     {func(r *rank) *coll.Call { return r.sum(own, make([]int64, 2)) }, ""},
 		"another kind": {(*rank).barrier, "rank 0 is in allreduce (sum) of 2 int64 (16 bytes) where this rank is in barrier"},
@@ -256,12 +257,12 @@ func TestDisagreement(t *testing.T) {
 			require.ErrorIs(t, err, coll.ErrMismatch, what)
 			require.ErrorContains(t, err, x.says, what)
 			require.Equal(t, 0, b.asked[0])
-			for q.done.Load() == 0 { // it may have to ask for the reason, on a goroutine of its own
+			for q.done.Load() == 0 { // another goroutine may have to ask for the explanation
 				runtime.Gosched()
 			}
 			require.ErrorIs(t, q.err, coll.ErrMismatch)
 
-			// What the other rank answers is what the program hears.
+			// The program gets the other rank's explanation.
 			l = newLab(2, a.st.mapped)
 			l.ranks[0].start()
 			l.ranks[1].explains = errTest
@@ -271,7 +272,7 @@ func TestDisagreement(t *testing.T) {
 	}
 }
 
-// Where a rank's memory cannot be had nothing is shown, and whoever comes hears why.
+// If a rank's memory is not available, nothing is published, and each call fails with the reason.
 func TestMemoryUnavailable(t *testing.T) {
 	l := newLab(2, true)
 	kept := l.ranks[1].mem
@@ -295,11 +296,11 @@ func TestMemoryUnavailable(t *testing.T) {
 	require.EqualValues(t, 1, a.next)
 }
 
-// Behind the end of the run nobody comes to mapped memory any more; who is there leaves first.
+// After Close no goroutine pins mapped memory. Close waits for those that have it pinned.
 func TestClose(t *testing.T) {
 	l := newLab(2, true)
 	a := l.ranks[0]
-	a.Close() // nobody has been here
+	a.Close() // there is no row yet
 	require.False(t, a.pin())
 	l = newLab(2, true)
 	a = l.ranks[0]
@@ -318,8 +319,8 @@ func TestClose(t *testing.T) {
 	require.ErrorIs(t, <-over, errTest)
 	require.ErrorIs(t, pending.err, errTest)
 	require.False(t, a.pin())
-	shown := l.ranks[1].start()
-	require.EqualValues(t, 1, shown.done.Load())
+	q := l.ranks[1].start()
+	require.EqualValues(t, 1, q.done.Load())
 	a.st.Progress()
 	n, version := a.st.Asleep()
 	require.Zero(t, n)
