@@ -144,7 +144,7 @@ func TestEarlyVotes(t *testing.T) {
 	require.Empty(t, s.take())
 	a, r := c.agree(consensus.Agree, 7)
 	require.NoError(t, wait(r))
-	require.EqualValues(t, 6, a.Ballot.Out.Flags)
+	require.EqualValues(t, 6, a.Instance.Out.Flags)
 	require.Equal(t, "join 0 in 1;commit 2 in 1;", votesIn(t, n, s.take())[:len("join 0 in 1;commit 2 in 1;")])
 
 	// The commit of a rank that is lost now, and a message that says nothing.
@@ -154,7 +154,7 @@ func TestEarlyVotes(t *testing.T) {
 	s.take()
 	a, r = c.agree(consensus.Agree, 7)
 	require.NoError(t, wait(r)) // alone
-	require.EqualValues(t, 7, a.Ballot.Out.Flags)
+	require.EqualValues(t, 7, a.Instance.Out.Flags)
 	require.ErrorContains(t, c.proc.trouble.Load().lostRank(2), "it sends to an agreement of others")
 }
 
@@ -216,7 +216,7 @@ func TestAgreementsThatAreOver(t *testing.T) {
 	c.proc.ballots.End(c.ctx, third.Number, errTest)
 	require.NoError(t, hear(c, 0, 3, commit))
 	require.ErrorIs(t, wait(last), errTest)
-	require.NotNil(t, third.Ballot.Out)
+	require.NotNil(t, third.Instance.Out)
 
 	// A goroutine that comes to one of the past, in the place of another one, is told so.
 	c.voteSeq.Store(0)
@@ -248,17 +248,17 @@ func TestVotesHaveLosses(t *testing.T) {
 	require.Equal(t, 1, c.AckFailed(1))
 	s.take()
 	a, r := c.agree(consensus.Shrink, 7)
-	require.Equal(t, []int{0, 3}, ranksIn(a.Ballot.Mine.Lost, n))
-	require.Equal(t, []int{3}, ranksIn(a.Ballot.Mine.Acked, n))
-	require.Equal(t, []int{0, 3}, ranksIn(a.Ballot.Gone, n))
-	require.NotZero(t, a.Ballot.Mine.Ctx)
+	require.Equal(t, []int{0, 3}, ranksIn(a.Instance.Mine.Lost, n))
+	require.Equal(t, []int{3}, ranksIn(a.Instance.Mine.Acked, n))
+	require.Equal(t, []int{0, 3}, ranksIn(a.Instance.Gone, n))
+	require.NotZero(t, a.Instance.Mine.Ctx)
 	require.Equal(t, "join 1 in 1;", votesIn(t, n, s.take()))
 	c.proc.gone(1, errTest)
 	require.NoError(t, wait(r))
-	require.Equal(t, []int{0, 1, 3}, ranksIn(a.Ballot.Out.Lost, n))
+	require.Equal(t, []int{0, 1, 3}, ranksIn(a.Instance.Out.Lost, n))
 	a, r = c.agree(consensus.Agree, 7)
 	require.NoError(t, wait(r)) // alone
-	require.Zero(t, a.Ballot.Mine.Ctx)
+	require.Zero(t, a.Instance.Mine.Ctx)
 	require.Empty(t, votesIn(t, n, s.take()))
 }
 
@@ -286,9 +286,9 @@ func TestDisagreementsEndAgreements(t *testing.T) {
 	look := func() (waits map[uint32]int) {
 		waits = map[uint32]int{}
 		s.Each(func(_ uint64, seq uint32, a *consensus.Agreement) {
-			if a.Waits() && a.Number != 0 && a.Ballot.Awaits() >= 0 {
+			if a.Waits() && a.Number != 0 && a.Instance.Awaits() >= 0 {
 				require.Equal(t, (*voters)(c), a.Group)
-				waits[seq] = a.Ballot.Awaits()
+				waits[seq] = a.Instance.Awaits()
 			}
 		})
 		return waits

@@ -130,7 +130,7 @@ func (c *Comm) decide(ctx context.Context, op string, kind consensus.Kind, flags
 		}
 		return nil, c.fail(op, NoPeer, NoPeer, err)
 	}
-	v := a.Ballot.Out
+	v := a.Instance.Out
 	for r := range c.size { // Failed has at all what was decided
 		if w := c.worldRank(r); v.Lost.Has(r) && c.proc.trouble.Load().lostRank(w) == nil {
 			c.proc.gone(w, errDecided)
@@ -406,7 +406,7 @@ func (c *Comm) numberVote(kind consensus.Kind) (number uint64, missed error) {
 // voted is the arrival of a message of an agreement.
 func (p *proc) voted(src int, f *fabric.Frame) error {
 	head, data := f.Head, append([]byte(nil), f.Data...) // of this call only
-	return p.ballots.Arrive(f.Head[0], uint32(f.Head[1]>>32), 4*p.world.size, consensus.Letter{Src: src, Read: func(n int) (consensus.Message, error) {
+	return p.ballots.Arrive(f.Head[0], uint32(f.Head[1]>>32), 4*p.world.size, consensus.RawMessage{Src: src, Read: func(n int) (consensus.Message, error) {
 		return wire.UnpackAgreement(n, &head, data)
 	}})
 }

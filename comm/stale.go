@@ -99,7 +99,7 @@ func (s *stale) ask(all bool) (asked bool) {
 		p.mu.Unlock()
 		p.ballots.Each(func(ctx uint64, seq uint32, a *consensus.Agreement) {
 			if a.Waits() && a.Number != 0 {
-				if r := a.Ballot.Awaits(); r >= 0 {
+				if r := a.Instance.Awaits(); r >= 0 {
 					note((*Comm)(a.Group.(*voters)), waiting{match.Key{Ctx: ctx | 1, Src: int32(r), Tag: int32(seq)}, waitVote})
 				}
 			}

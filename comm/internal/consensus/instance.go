@@ -1,39 +1,48 @@
 // SPDX-FileCopyrightText: The weft authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package consensus is the agreement of ranks of which some may be lost, without locks or messages:
-// the caller guards a [Ballot], sends what it returns, and says who is lost. ../../README.md,
-// "Agreement", has the protocol and its argument.
+// Package consensus lets the ranks of a communicator agree on a value although some ranks may be
+// lost. An [Instance] is pure: it has no locks and sends no messages. Its caller guards it, sends
+// the messages that it returns, and tells it which ranks are lost. A [Set] has the instances of one
+// rank, with a lock. ../../README.md, "Agreement", has the protocol and the bad schedule that each
+// rule prevents.
 package consensus
 
-// Ballot is one agreement at one rank. Ranks are those of the communicator.
+// Instance is one consensus at one rank. Ranks are those of the communicator.
 //
 //	absent ──begin──→ joined ──propose──→ bound ──commit──→ decided
 //	                     └───────────────commit───────────────┘
 //
-// The coordinator is the lowest rank that is not known to be lost. It is joined, then bound to its
-// own proposal, like the others.
+// The coordinator is the lowest rank that is not known to be lost. It goes through the same states:
+// it has joined, and is then bound to its own proposal.
+//
+// The coordinator collects a value from each member that is not lost, makes one proposal of them,
+// and binds all these members to it. Only then does it decide, and commits the decision to all. If
+// the coordinator is lost, all members join the next one and send it the proposal that they are
+// bound to. So if any rank has decided, all ranks that live are bound to the same proposal, and the
+// next coordinator proposes it again: two ranks never decide differently. Each wait ends because
+// the other rank acts or is lost, and there are at most as many coordinators as members.
 type Instance struct {
 	n, me int
 	Gone  Members // known to be lost
-	Mine  *Value  // what this rank brought
-	bound *Value  // a proposal; what is decided if anything is
-	by    int     // whose, -1 without
-	Out   *Value  // decided
+	Mine  *Value  // this rank's own value
+	bound *Value  // the proposal that this rank is bound to; nil without
+	by    int     // the coordinator that made that proposal; -1 without
+	Out   *Value  // the decision; nil before
 
-	asked     int // the coordinator that this rank has joined, -1 at first
-	joins     []*joining
+	asked     int // the coordinator that this rank has joined; -1 at first
+	joins     []*join
 	proposing bool
 	accepted  Members
 }
 
-// Vote is what a rank brings to an agreement, and what comes out of it.
+// Value is what a rank brings to an agreement, what a coordinator proposes, and what is decided.
 type Value struct {
 	Kind  Kind
 	Flags uint64
-	Ctx   uint64  // of the communicator to be made, which the coordinator names
-	Lost  Members // known to be lost: by one
-	Acked Members // acknowledged: by all
+	Ctx   uint64  // the context of the communicator to be made; the coordinator's counts
+	Lost  Members // ranks known to be lost: by any member
+	Acked Members // lost ranks that are acknowledged: by all members
 }
 
 // Kind is what an agreement is for.
@@ -43,13 +52,13 @@ const (
 	Agree Kind = 1 + iota
 	Shrink
 	Leave
-	Mixed    // ranks do not agree on what they agree on
+	Mixed    // the members brought values of different kinds
 	LastKind = Mixed
 )
 
-// joining is what a rank has told its coordinator: its vote, or a proposal of an earlier
-// coordinator, or what is decided.
-type joining struct {
+// join is what a rank has sent to its coordinator: its own value, a proposal of an earlier
+// coordinator, or the decision.
+type join struct {
 	v       *Value
 	by      int
 	decided bool
@@ -62,27 +71,30 @@ const (
 	PhaseJoin    Phase = 1 + iota // to the coordinator
 	PhasePropose                  // from it
 	PhaseAccept                   // to it
-	PhaseCommit                   // from it, or from whoever knows
+	PhaseCommit                   // from it, or from another rank that has decided
 	LastPhase    = PhaseCommit
 )
 
-// ballotMsg is a message of an agreement, and the rank that it goes to.
+// Message is a message of an agreement, and the rank that it goes to.
 type Message struct {
 	To      int
 	Phase   Phase
 	Decided bool
-	By      int // join: whose proposal Vote is, -1: it is a vote; accept: whose was accepted
-	Value   *Value
+	// Join: the coordinator that proposed Value, or -1: Value is the sender's own. Accept: the
+	// coordinator whose proposal is accepted.
+	By    int
+	Value *Value
 }
 
-// New begins a ballot of n ranks at rank me, which knows that those of gone are lost, and brings a
-// vote. It returns what is to be sent.
+// New begins an instance of n ranks at rank me, which knows that the ranks in gone are lost, and
+// whose own value is mine. It returns the messages to be sent, as do all methods that return
+// messages.
 func New(n, me int, gone Members, mine *Value) (*Instance, []Message) {
-	b := &Instance{n: n, me: me, Gone: gone, Mine: mine, by: -1, asked: -1, joins: make([]*joining, n), accepted: NewMembers(n)}
+	b := &Instance{n: n, me: me, Gone: gone, Mine: mine, by: -1, asked: -1, joins: make([]*join, n), accepted: NewMembers(n)}
 	return b, b.advance(nil)
 }
 
-// coordinator returns the lowest rank that is not known to be lost. This one is never.
+// coordinator returns the lowest rank that is not known to be lost. This rank is never lost.
 func (b *Instance) coordinator() int {
 	for r := range b.n {
 		if !b.Gone.Has(r) {
@@ -92,7 +104,7 @@ func (b *Instance) coordinator() int {
 	return b.me
 }
 
-// Lose says that a rank is lost.
+// Lose notes that a rank is lost.
 func (b *Instance) Lose(r int) []Message {
 	if r == b.me {
 		return nil
@@ -102,19 +114,19 @@ func (b *Instance) Lose(r int) []Message {
 	if b.Out == nil {
 		return b.advance(nil)
 	}
-	// Who was to tell the others may have told this one only.
+	// The lost coordinator may have committed to this rank only.
 	k := b.coordinator()
 	switch {
 	case k == before:
 		return nil
 	case k == b.me:
-		return b.tell(nil, Message{Phase: PhaseCommit, Value: b.Out, By: -1})
+		return b.broadcast(nil, Message{Phase: PhaseCommit, Value: b.Out, By: -1})
 	}
 	return []Message{{To: k, Phase: PhaseJoin, Decided: true, Value: b.Out, By: -1}}
 }
 
-// Awaits returns a rank that this one waits for, which may not have come to the agreement; -1 if
-// all have that live, as far as this rank knows.
+// Awaits returns a rank that this one waits for and that may not have joined the agreement; -1 if
+// all ranks that live have joined, as far as this rank knows.
 func (b *Instance) Awaits() int {
 	if b.Out != nil {
 		return -1
@@ -132,21 +144,21 @@ func (b *Instance) Awaits() int {
 	return -1
 }
 
-// Receive takes a message from a rank that is not known to be lost.
+// Receive handles a message from a rank that is not known to be lost.
 func (b *Instance) Receive(from int, m *Message) []Message {
 	switch m.Phase {
 	case PhaseJoin:
 		if b.Out != nil {
 			return []Message{{To: from, Phase: PhaseCommit, Value: b.Out, By: -1}}
 		}
-		b.joins[from] = &joining{m.Value, m.By, m.Decided}
+		b.joins[from] = &join{m.Value, m.By, m.Decided}
 		if m.Decided {
 			return b.decide(nil, m.Value)
 		}
 	case PhasePropose:
 		if b.Out == nil {
 			if from < b.by {
-				return nil // of one who is lost: bound to a later one already
+				return nil // from a lost coordinator: this rank is bound to a later one's proposal
 			}
 			b.bound, b.by = m.Value, from
 		}
@@ -164,7 +176,7 @@ func (b *Instance) Receive(from int, m *Message) []Message {
 	return b.advance(nil)
 }
 
-// advance does what can be done now.
+// advance makes the steps that are possible now, and appends their messages to out.
 func (b *Instance) advance(out []Message) []Message {
 	if b.Out != nil {
 		return out
@@ -189,7 +201,7 @@ func (b *Instance) advance(out []Message) []Message {
 		}
 		b.proposing = true
 		b.bound, b.by = b.proposal(), b.me
-		out = b.tell(out, Message{Phase: PhasePropose, Value: b.bound, By: b.me})
+		out = b.broadcast(out, Message{Phase: PhasePropose, Value: b.bound, By: b.me})
 	}
 	for r := range b.n {
 		if r != b.me && !b.Gone.Has(r) && !b.accepted.Has(r) {
@@ -199,7 +211,8 @@ func (b *Instance) advance(out []Message) []Message {
 	return b.decide(out, b.bound)
 }
 
-// proposal returns what an earlier coordinator may have decided, or else the votes as one.
+// proposal returns the proposal that an earlier coordinator may have decided. If no member is bound
+// to one, it combines the members' own values.
 func (b *Instance) proposal() *Value {
 	best, by := b.bound, b.by
 	for _, j := range b.joins {
@@ -222,11 +235,11 @@ func (b *Instance) proposal() *Value {
 
 func (b *Instance) decide(out []Message, v *Value) []Message {
 	b.Out = v
-	return b.tell(out, Message{Phase: PhaseCommit, Value: v, By: -1})
+	return b.broadcast(out, Message{Phase: PhaseCommit, Value: v, By: -1})
 }
 
-// tell addresses a message to all others that are not known to be lost.
-func (b *Instance) tell(out []Message, m Message) []Message {
+// broadcast appends a message to each other rank that is not known to be lost.
+func (b *Instance) broadcast(out []Message, m Message) []Message {
 	for r := range b.n {
 		if r != b.me && !b.Gone.Has(r) {
 			m.To = r
@@ -236,7 +249,7 @@ func (b *Instance) tell(out []Message, m Message) []Message {
 	return out
 }
 
-// NewVote returns a vote of a rank of n that knows of nobody lost.
+// NewValue returns a value of a rank that knows of no lost rank among n.
 func NewValue(kind Kind, n int) *Value {
 	return &Value{Kind: kind, Lost: NewMembers(n), Acked: NewMembers(n)}
 }
@@ -247,7 +260,7 @@ func (v *Value) clone() *Value {
 	return &n
 }
 
-// add takes another rank's vote into v.
+// add combines another rank's value into v.
 func (v *Value) add(o *Value) {
 	if v.Kind != o.Kind {
 		v.Kind = Mixed
@@ -263,7 +276,7 @@ type Members []byte
 // NewMembers returns the empty set of ranks below n.
 func NewMembers(n int) Members { return make(Members, MembersBytes(n)) }
 
-// MembersBytes is how many bytes such a set has.
+// MembersBytes returns the length in bytes of a set of ranks below n.
 func MembersBytes(n int) int { return (n + 7) / 8 }
 
 // Has reports whether a rank is in the set.
@@ -284,7 +297,7 @@ func (s Members) and(o Members) {
 	}
 }
 
-// Within says whether all of s are in o.
+// Within reports whether all ranks of s are in o.
 func (s Members) Within(o Members) bool {
 	for i := range s {
 		if s[i]&^o[i] != 0 {

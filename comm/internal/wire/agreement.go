@@ -10,9 +10,9 @@ import (
 	"weft/internal/fabric"
 )
 
-// PackBallot returns a message of an agreement as a frame: context; number of the agreement, by; –,
-// kind and phase; flags; the vote's context. The data is the vote's kind, whether it is decided,
-// and its two sets.
+// PackAgreement returns a message of an agreement as a frame. The words of its head are: context;
+// number of the agreement and By; –; protocol and phase; flags of the value; context of the value.
+// The data is the kind of the value, whether it is decided, and its two sets.
 func PackAgreement(m *consensus.Message, ctx uint64, seq uint32) fabric.Frame {
 	f := fabric.Frame{Head: [fabric.HeadWords]uint64{ctx, uint64(seq)<<32 | uint64(uint32(m.By)), 0, Agreeing.Word() | uint64(m.Phase), m.Value.Flags, m.Value.Ctx}}
 	decided := byte(0)
@@ -25,7 +25,7 @@ func PackAgreement(m *consensus.Message, ctx uint64, seq uint32) fabric.Frame {
 	return f
 }
 
-// UnpackBallot reads it, of an agreement of n ranks.
+// UnpackAgreement reads a frame of PackAgreement, of an agreement of n ranks.
 func UnpackAgreement(n int, head *[fabric.HeadWords]uint64, data []byte) (m consensus.Message, err error) {
 	m = consensus.Message{Phase: consensus.Phase(head[3]), By: int(int32(head[1]))}
 	set := consensus.MembersBytes(n)
@@ -33,14 +33,14 @@ func UnpackAgreement(n int, head *[fabric.HeadWords]uint64, data []byte) (m cons
 	case m.Phase < 1 || m.Phase > consensus.LastPhase:
 		return m, fmt.Errorf("it sends a message of the unknown phase %d of an agreement", m.Phase)
 	case m.By < -1 || m.By >= n:
-		return m, fmt.Errorf("it sends a vote of rank %d to an agreement of %d", m.By, n)
+		return m, fmt.Errorf("it sends a value of rank %d to an agreement of %d", m.By, n)
 	case len(data) != 2+2*set:
-		return m, fmt.Errorf("it sends a vote of %d bytes, not %d", len(data), 2+2*set)
+		return m, fmt.Errorf("it sends a value of %d bytes, not %d", len(data), 2+2*set)
 	case data[0] < 1 || consensus.Kind(data[0]) > consensus.LastKind || data[1] > 1:
-		return m, fmt.Errorf("it sends a vote of the unknown kind %d", data[0])
+		return m, fmt.Errorf("it sends a value of the unknown kind %d", data[0])
 	}
 	if consensus.Kind(data[0]) == consensus.Shrink && (head[5]&1 != 0 || head[5]>>32 == 0) {
-		return m, fmt.Errorf("it sends a vote for the communicator %#x, which is none", head[5])
+		return m, fmt.Errorf("it sends a value with the context %#x, which no communicator has", head[5])
 	}
 	m.Decided = data[1] == 1
 	m.Value = &consensus.Value{Kind: consensus.Kind(data[0]), Flags: head[4], Ctx: head[5]}

@@ -1,9 +1,8 @@
 // SPDX-FileCopyrightText: The weft authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package wire has the words of the frames that ranks send each other, and reads them. What it
-// reads may be wrong in any way: an error says what the frame says, for a caller that declares its
-// sender lost.
+// Package wire packs and unpacks the frames that ranks send each other. A frame may be wrong in any
+// way. An error says what is wrong in it; the caller then marks the frame's sender as lost.
 package wire
 
 import (
@@ -19,56 +18,67 @@ import (
 type Protocol uint8
 
 const (
-	// Eager: the payload comes with the frame, and the sender is done with it.
+	// Eager: the frame has the payload, and the sender is done with it.
 	Eager Protocol = 1 + iota
-	// Ready: the payload stays at the sender until a receive has matched (rendezvous).
+	// RTS (request to send): the sender keeps the payload until a receive has matched. This begins
+	// the rendezvous protocol.
 	RTS
 
-	// The rest is between processes only; these frames have no header. Their words are
+	// All other frames have no Header. The tables show the words of their heads in order; "–" is a
+	// word that is not used, and "kind" is the word of the protocol, see Word.
 	//
-	//	Wanted    number of the send, key of the transfer, –, kind, bytes
-	//	Ending    1: a deadlock, –, –, kind; the data says why
-	//	Nudging   context, –, –, kind
+	// Between processes only:
+	//
+	//	CTS      number of the send, key of the transfer, –, kind, bytes
+	//	Ending   1: because of a deadlock, –, –, kind; the data is the reason
 
-	CTS    // a receive has matched a ready message and wants its payload
+	CTS    // clear to send: a receive has matched an RTS, and its rank is ready for the payload
 	Ending // the sender's rank ends the run
 
-	// Of failures, also between ranks of one process:
+	// Failures, also between ranks of one process:
 	//
-	//	Mourning  rank, –, –, kind; the data says why
-	//	Revoking  context, –, –, kind; the data is the group, none: all ranks
-	//	Agreeing  see PackBallot
+	//	FailureNotice  rank, –, –, kind; the data is the reason
+	//	Revoking       context, –, –, kind; the data is the group, empty: all ranks
+	//	Agreeing       see PackAgreement
 
 	FailureNotice // a rank is lost
 	Revoking      // a communicator is revoked
 	Agreeing      // a message of an agreement
 
-	Nudging // something is new where the ranks of a communicator meet
-
-	// Of deadlocks, between processes. They are not counted as traffic.
+	// Collectives in mapped memory, between processes:
 	//
-	//	Stalling  question, frames sent, frames taken, kind, 1: it waits, 2: and goroutines of its program may act; the data says for what
-	//	Asking    question, –, –, kind
+	//	Nudging  context, –, –, kind
 
-	BlockedReport // whether the sender's rank waits for others and does nothing else
-	BlockedQuery  // rank 0 asks whether that still holds
+	Nudging // the receiver has to examine the communicator's shared memory for its rank
 
-	// Of collectives, also between ranks of one process; see comm's history.go and disagree.go:
+	// Deadlock detection, between processes. These frames are not counted as traffic.
+	//
+	//	BlockedReport  query, frames sent, frames taken, kind, state; the data is what is waited for
+	//	BlockedQuery   query, –, –, kind
+	//
+	// A query is a number; a report by itself has 0. The state is 0: something may go on, 1: all
+	// wait, 2: all wait, but goroutines of the program may act.
+
+	BlockedReport // whether the sender's rank waits for other ranks and does nothing else
+	BlockedQuery  // rank 0 asks whether the last report still holds
+
+	// Disagreements about collectives, also between ranks of one process; see history.go and
+	// disagree.go of package comm:
 	//
 	//	Comparing    context, rank, number of collectives, kind and flags; the data is the last of these
 	//	Answering    –, –, –, kind
 	//	Disagreeing  context, number, two ranks, kind, first agreement that is lost by it; the data is
-	//	             what they are in
+	//	             the collectives that the two ranks are in
 
 	Comparing
 	Answering
 	Disagreeing
 )
 
-// Word returns the word of a frame's head that has the protocol, where nothing else is in it.
+// Word returns the word of a frame's head that has the protocol and nothing else.
 func (p Protocol) Word() uint64 { return uint64(p) << 8 }
 
-// Header is what travels before each payload.
+// Header is the head of a frame of protocol Eager or RTS.
 type Header struct {
 	Proto    Protocol
 	Elem     mem.Kind
@@ -76,9 +86,9 @@ type Header struct {
 	Ctx      uint64 // of the communicator; even: messages, odd: collectives
 	Src      int32  // rank in the communicator
 	Tag      int32
-	Seq      uint32 // for fabrics that do not keep order; 0 on those that do
+	Seq      uint32 // on fabrics that do not keep order; else 0
 	Length   uint64 // bytes of payload
-	Aux      uint64 // collectives: which one it is, as the sender sees it
+	Aux      uint64 // collectives: the coll.Collective, as the sender sees it
 }
 
 // Pack returns the header as the words of a frame's head: context; source, tag; sequence, element
@@ -94,7 +104,7 @@ func (h *Header) Pack() [fabric.HeadWords]uint64 {
 	}
 }
 
-// Unpack reads them.
+// Unpack reads the words of a frame's head.
 func (h *Header) Unpack(w *[fabric.HeadWords]uint64) {
 	h.Ctx = w[0]
 	h.Src, h.Tag = int32(w[1]>>32), int32(w[1])
@@ -104,10 +114,10 @@ func (h *Header) Unpack(w *[fabric.HeadWords]uint64) {
 	h.Aux = w[5]
 }
 
-// Key is what receives are matched by.
+// Key returns the key by which receives are matched.
 func (h *Header) Key() match.Key { return match.Key{Ctx: h.Ctx, Src: h.Src, Tag: h.Tag} }
 
-// PackGroup returns the group of a communicator, as data of a frame; none means all ranks.
+// PackGroup returns the group of a communicator as data of a frame. No data means all ranks.
 func PackGroup(group []int32) []byte {
 	var b []byte
 	for _, r := range group {
@@ -116,7 +126,7 @@ func PackGroup(group []int32) []byte {
 	return b
 }
 
-// UnpackGroup reads it, in a run of so many ranks.
+// UnpackGroup reads the data of PackGroup, in a run of size ranks.
 func UnpackGroup(b []byte, size int) ([]int, error) {
 	var group []int
 	if len(b) == 0 {

@@ -26,9 +26,9 @@ func TestHeaderRoundTrip(t *testing.T) {
 	}
 }
 
-// What is no message of an agreement is refused, with what is wrong with it; the last ones that can
-// be are taken.
-func TestBallotFramesAreChecked(t *testing.T) {
+// A frame that is no message of an agreement is refused, and the error says what is wrong. The
+// first and last legal values are accepted.
+func TestAgreementFramesAreChecked(t *testing.T) {
 	const n = 9 // two bytes a set
 	m := &consensus.Message{Phase: consensus.PhaseJoin, By: -1, Value: &consensus.Value{Kind: consensus.Shrink, Flags: 5, Ctx: 1<<32 | 8, Lost: consensus.NewMembers(n), Acked: consensus.NewMembers(n)}}
 	for what, x := range map[string]struct {
@@ -50,8 +50,8 @@ func TestBallotFramesAreChecked(t *testing.T) {
 		"one kind more":  {func(f *fabric.Frame) { f.Data[0] = byte(consensus.Mixed + 1) }, "unknown kind 5"},
 		"decided":        {func(f *fabric.Frame) { f.Data[1] = 1 }, ""},
 		"more than that": {func(f *fabric.Frame) { f.Data[1] = 2 }, "unknown kind 2"},
-		"for messages":   {func(f *fabric.Frame) { f.Head[5]++ }, "communicator 0x100000009, which is none"},
-		"of nobody":      {func(f *fabric.Frame) { f.Head[5] = 8 }, "communicator 0x8, which is none"},
+		"for messages":   {func(f *fabric.Frame) { f.Head[5]++ }, "context 0x100000009, which no communicator has"},
+		"of nobody":      {func(f *fabric.Frame) { f.Head[5] = 8 }, "context 0x8, which no communicator has"},
 		"not to shrink":  {func(f *fabric.Frame) { f.Data[0], f.Head[5] = byte(consensus.Agree), 9 }, ""},
 	} {
 		f := PackAgreement(m, 4, 7)
@@ -74,11 +74,11 @@ func TestBallotFramesAreChecked(t *testing.T) {
 	again, err := UnpackAgreement(n, &f.Head, f.Data)
 	require.NoError(t, err)
 	require.Equal(t, *m, again)
-	f.Data[2] = 0xff // the vote has a copy
+	f.Data[2] = 0xff // the value has a copy
 	require.Equal(t, *m, again)
 }
 
-func FuzzBallotFrame(f *testing.F) {
+func FuzzAgreementFrame(f *testing.F) {
 	m := &consensus.Message{Phase: consensus.PhaseJoin, By: -1, Value: &consensus.Value{Kind: consensus.Shrink, Flags: 3, Ctx: 1<<32 | 6, Lost: consensus.NewMembers(9), Acked: consensus.NewMembers(9)}}
 	x := PackAgreement(m, 2, 7)
 	f.Add(x.Head[1], x.Head[3], x.Data)
