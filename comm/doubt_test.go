@@ -67,7 +67,7 @@ func TestDoubtEnds(t *testing.T) {
 					runtime.Gosched()
 				}
 				look := func(certain bool) {
-					var found *deadlock.Found
+					var found *deadlock.Inspection
 					for n := 0; n < 100 && (found == nil || found.Certain != certain); n++ {
 						found = (*stallHost)(c.world).Inspect()
 						runtime.Gosched()

@@ -90,14 +90,14 @@ func (h *stallHost) Compare() bool   { return h.late.askAll() }
 
 // Look says whether all ranks of this process wait for something that nothing else in this process
 // can bring, or nothing but goroutines of the program. README.md, "Deadlocks", has the argument.
-func (h *stallHost) Inspect() *deadlock.Found {
+func (h *stallHost) Inspect() *deadlock.Inspection {
 	w := (*world)(h)
 	before := w.activity()
 	census, ok := waits.Take()
 	if !ok || census.Timed > 0 {
 		return nil
 	}
-	found := &deadlock.Found{Certain: census.Closed() && (w.apart || !census.Outside)}
+	found := &deadlock.Inspection{Certain: census.Closed() && (w.apart || !census.Outside)}
 	for _, p := range w.own {
 		if p.underWay() {
 			return nil
@@ -127,7 +127,7 @@ func (h *stallHost) Inspect() *deadlock.Found {
 // The frames of Tell and Ask are not counted, so that to ask changes nothing. Errors are those of
 // the run.
 
-func (h *stallHost) Tell(question uint64, found *deadlock.Found) {
+func (h *stallHost) SendReport(question uint64, found *deadlock.Inspection) {
 	f := fabric.Frame{Head: [fabric.HeadWords]uint64{question, 0, 0, wire.BlockedReport.Word()}}
 	if found != nil {
 		text := strings.Join(found.Waits, "\n")
@@ -140,7 +140,7 @@ func (h *stallHost) Tell(question uint64, found *deadlock.Found) {
 	_ = h.own[0].ep.Send(0, f)
 }
 
-func (h *stallHost) Ask(question uint64) {
+func (h *stallHost) SendQuery(question uint64) {
 	if !h.apart {
 		return
 	}
@@ -154,13 +154,13 @@ func (w *world) hearStall(src int, f *fabric.Frame) {
 	switch {
 	case w.stalls == nil: // this rank waits for ever
 	case wire.Protocol(f.Head[3]>>8) == wire.BlockedReport:
-		var found *deadlock.Found
+		var found *deadlock.Inspection
 		if f.Head[4] != 0 {
-			found = &deadlock.Found{Certain: f.Head[4] == 1, Waits: []string{string(f.Data[:min(len(f.Data), maxReason)])}, Sent: int64(f.Head[1]), Here: int64(f.Head[2])}
+			found = &deadlock.Inspection{Certain: f.Head[4] == 1, Waits: []string{string(f.Data[:min(len(f.Data), maxReason)])}, Sent: int64(f.Head[1]), Here: int64(f.Head[2])}
 		}
-		w.stalls.Hear(src, f.Head[0], found)
+		w.stalls.HandleReport(src, f.Head[0], found)
 	case src == 0:
-		w.stalls.Asked(f.Head[0])
+		w.stalls.HandleQuery(f.Head[0])
 	}
 }
 
@@ -315,7 +315,7 @@ func (w *world) pending() map[*proc][]string {
 		p.ballots.Each(func(_ uint64, _ uint32, a *consensus.Agreement) {
 			switch {
 			case !a.Waits():
-			case a.Ballot.Mine.Kind == consensus.Leave:
+			case a.Instance.Mine.Kind == consensus.Leave:
 				add(p, "the end of all ranks")
 			default:
 				add(p, "an agreement with "+(*Comm)(a.Group.(*voters)).place())

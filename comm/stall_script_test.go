@@ -77,8 +77,8 @@ func TestStallFrames(t *testing.T) {
 	ep, c := amongNeighbours(t, 1, Config{})
 	h := (*stallHost)(c.world)
 	long := strings.Repeat("x", maxReason)
-	for state, found := range []*deadlock.Found{nil, {Certain: true, Waits: []string{"x", "y"}, Sent: 7, Here: 9}, {Waits: []string{long[1:], "yz"}, Sent: 1 << 40, Here: 1}} {
-		h.Tell(uint64(4*state), found)
+	for state, found := range []*deadlock.Inspection{nil, {Certain: true, Waits: []string{"x", "y"}, Sent: 7, Here: 9}, {Waits: []string{long[1:], "yz"}, Sent: 1 << 40, Here: 1}} {
+		h.SendReport(uint64(4*state), found)
 		sent := ep.take()
 		require.Len(t, sent, 1)
 		require.Zero(t, sent[0].dst)
@@ -91,7 +91,7 @@ func TestStallFrames(t *testing.T) {
 	}
 
 	ep, c = amongNeighbours(t, 0, Config{})
-	(*stallHost)(c.world).Ask(7)
+	(*stallHost)(c.world).SendQuery(7)
 	for i, f := range ep.take() {
 		require.Equal(t, i+1, f.dst)
 		require.Equal(t, frameOf(wire.BlockedQuery, 0, 7).Head, f.Head)

@@ -8,70 +8,77 @@ import (
 	"time"
 )
 
-// Host is a process of a run. The goroutine of Watch calls its methods.
+// Host is a process of a run, as its [Detector] sees it. The goroutine of Run calls its methods.
 type Host interface {
-	// a number that changes with everything that happens
+	// Activity returns a number that changes with each operation that is begun and each frame.
 	Activity() int64
-	// has others compare what they do; false: there is nothing to ask
+	// Compare asks other ranks to compare their collectives with this process's. It returns false
+	// if there is nothing to ask.
 	Compare() bool
-	Inspect() *Found // nil: something may go on
-	// the first process, of a process that is not the first
-	Tell(question uint64, found *Found)
-	Ask(question uint64)                             // all others, of the first process
-	Warn(n int, waits []string, lasts time.Duration) // of a deadlock, before it ends the run
-	Suspect(waits []string, lasts time.Duration)     // a deadlock, unless something acts
-	End(waits []string, lasts time.Duration)         // a deadlock, which ends the run
-	// the run is ended, and some function does not return
+	// Inspect returns why all ranks of the process wait; nil if something may go on.
+	Inspect() *Inspection
+	// SendReport sends a report to the first process. It is called in the others.
+	SendReport(query uint64, found *Inspection)
+	// SendQuery sends a query to all other processes. It is called in the first one.
+	SendQuery(query uint64)
+	// Warn logs warning number n of a deadlock.
+	Warn(n int, waits []string, quietFor time.Duration)
+	// Suspect logs that there is a deadlock unless a goroutine of the program acts.
+	Suspect(waits []string, quietFor time.Duration)
+	// End ends the run because of a deadlock.
+	End(waits []string, quietFor time.Duration)
+	// Remains reports that the run has been ended and that some function does not return.
 	Remains()
 }
 
-const doubtsUntil = 3 // looks that are not certain before others hear of them
+// suspicionsUntil is how many uncertain inspections in a row it takes to report a suspicion.
+const suspicionsUntil = 3
 
-// Watch looks for deadlocks from one process of a run.
+// Detector finds deadlocks from one process of a run.
 type Detector struct {
 	Host     Host
-	Warnings int           // before a deadlock ends the run
-	Period   time.Duration // how long nothing must have happened before anybody looks closer
+	Warnings int           // how many warnings there are before a deadlock ends the run
+	Period   time.Duration // how long a process must be quiet before it is inspected
 
-	// Of the goroutine of Run:
+	// Owned by the goroutine of Run:
 
-	last     int64 // activity
-	since    time.Time
-	now      time.Time // of the last look
-	next     time.Time // of the next one; zero: it is to come as always
-	warnings int
-	doubtful int     // looks that were not certain, since then
-	reported bool    // the first process has heard of a stall
-	said     bool    // a suspicion, once in a run
-	over     bool    // there was a deadlock
-	told     bool    // and that the run does not come to its end
-	quorum   *quorum // of the first process, else nil
+	lastActivity    int64
+	quietSince      time.Time // when lastActivity was read first
+	now             time.Time // of the last tick without activity
+	next            time.Time // no inspection before this; zero: one at each tick
+	warnings        int       // since quietSince
+	suspicions      int       // uncertain inspections in a row, since quietSince
+	reported        bool      // the last report to the first process was: blocked
+	suspected       bool      // Suspect was called: once in a run
+	ended           bool      // End was called
+	remainsReported bool      // Remains was called
+	quorum          *quorum   // of the first process, else nil
 
-	asks chan uint64   // the newest question
-	some chan struct{} // there is news
+	queries chan uint64   // the newest query; capacity 1
+	arrived chan struct{} // a token: there are reports; capacity 1
 
-	mu   sync.Mutex
-	news []saying // guarded by mu
+	mu      sync.Mutex
+	reports []report // guarded by mu
 }
 
-// saying is what a process has said; found is nil if it moves.
-type saying struct {
-	process  int
-	question uint64 // that this answers; 0: none
-	found    *Found
+// report is the report of a process; inspection is nil if something may go on in the process.
+type report struct {
+	process    int
+	query      uint64 // the query that this report answers; 0: none
+	inspection *Inspection
 }
 
-// New returns a watch of process number self of so many.
+// New returns the detector of process number self of a run.
 func New(h Host, self, processes, warnings int, period time.Duration) *Detector {
-	w := &Detector{Host: h, Warnings: warnings, Period: period, asks: make(chan uint64, 1), some: make(chan struct{}, 1)}
+	w := &Detector{Host: h, Warnings: warnings, Period: period, queries: make(chan uint64, 1), arrived: make(chan struct{}, 1)}
 	if self == 0 {
 		w.quorum = newQuorum(processes)
 	}
 	return w
 }
 
-// Run looks until stop is closed. In each period it looks whether anything has happened, which
-// costs a lock per rank; only if nothing has does it look closer.
+// Run works until stop is closed. In each period it compares Activity, which costs a lock per rank.
+// Only if that has not changed does it call Inspect.
 func (w *Detector) Run(stop <-chan struct{}) {
 	tick := time.NewTicker(w.Period)
 	defer tick.Stop()
@@ -81,133 +88,137 @@ func (w *Detector) Run(stop <-chan struct{}) {
 			return
 		case now := <-tick.C:
 			w.tick(now)
-		case <-w.some:
-			w.gatherAll()
-		case question := <-w.asks:
-			w.answer(question)
+		case <-w.arrived:
+			w.gatherReports()
+		case query := <-w.queries:
+			w.answerQuery(query)
 		}
 	}
 }
 
-// Asked has a question of the first process answered. It does not block.
-func (w *Detector) Asked(question uint64) {
+// HandleQuery has Run answer a query of the first process. It does not block.
+func (w *Detector) HandleQuery(query uint64) {
 	select {
-	case <-w.asks: // nobody waits for the answer to an earlier one
+	case <-w.queries: // the first process does not wait for an answer to an earlier query
 	default:
 	}
-	w.asks <- question
+	w.queries <- query
 }
 
-// Hear is what another process has said, at the first one. It does not block.
-func (w *Detector) Hear(process int, question uint64, found *Found) {
+// HandleReport takes a report of another process, in the first one. It does not block.
+func (w *Detector) HandleReport(process int, query uint64, found *Inspection) {
 	if w.quorum == nil {
 		return
 	}
 	w.mu.Lock()
-	w.news = append(w.news, saying{process, question, found})
+	w.reports = append(w.reports, report{process, query, found})
 	w.mu.Unlock()
 	select {
-	case w.some <- struct{}{}:
+	case w.arrived <- struct{}{}:
 	default:
 	}
 }
 
-func (w *Detector) gatherAll() {
+func (w *Detector) gatherReports() {
 	w.mu.Lock()
-	news := w.news
-	w.news = nil
+	news := w.reports
+	w.reports = nil
 	w.mu.Unlock()
 	for _, x := range news {
 		w.gather(x)
 	}
 }
 
-// lasts is for how long nothing has happened.
-func (w *Detector) lasts() time.Duration { return w.now.Sub(w.since).Round(100 * time.Millisecond) }
+// quietFor returns for how long there has been no activity.
+func (w *Detector) quietFor() time.Duration {
+	return w.now.Sub(w.quietSince).Round(100 * time.Millisecond)
+}
 
 func (w *Detector) tick(now time.Time) {
-	if w.over { // some function does not return: it waits for tasks of its own, say
-		if !w.told {
-			w.told = true
+	if w.ended { // some function does not return: for example, it waits for tasks
+		if !w.remainsReported {
+			w.remainsReported = true
 			w.Host.Remains()
 		}
 		return
 	}
-	if a := w.Host.Activity(); a != w.last || w.since.IsZero() {
-		w.last, w.since, w.warnings, w.doubtful, w.next = a, now, 0, 0, time.Time{}
+	if a := w.Host.Activity(); a != w.lastActivity || w.quietSince.IsZero() {
+		w.lastActivity, w.quietSince, w.warnings, w.suspicions, w.next = a, now, 0, 0, time.Time{}
 		w.retract()
 		return
 	}
 	if w.now = now; now.Before(w.next) || w.Host.Compare() {
-		// ranks in different collectives hear of that, and not of a deadlock
+		// If ranks are in different collectives, the error says so instead of naming a deadlock.
 		return
 	}
 	found := w.Host.Inspect()
 	switch {
 	case found == nil:
-		w.doubtful = 0
+		w.suspicions = 0
 		w.retract()
-	case !found.Certain: // what is in the way mostly stays: look less often
-		if w.doubtful++; w.doubtful > doubtsUntil {
-			w.next = now.Add(w.Period << min(w.doubtful-doubtsUntil, 6))
+	case !found.Certain: // mostly that stays so: inspect less often
+		if w.suspicions++; w.suspicions > suspicionsUntil {
+			w.next = now.Add(w.Period << min(w.suspicions-suspicionsUntil, 6))
 		}
-		if w.doubtful >= doubtsUntil {
-			w.say(0, found)
+		if w.suspicions >= suspicionsUntil {
+			w.report(0, found)
 		}
 	case w.warnings < w.Warnings:
 		w.warnings++
-		w.Host.Warn(w.warnings, found.Waits, w.lasts())
+		w.Host.Warn(w.warnings, found.Waits, w.quietFor())
 	default:
-		w.doubtful = 0
-		w.say(0, found) // again each time: the first process may have begun later than this one
+		w.suspicions = 0
+		w.report(0, found) // at each tick, as the first process may have begun later than this one
 	}
 }
 
+// retract reports that something may go on, if the last report was: blocked.
 func (w *Detector) retract() {
 	if w.reported {
-		w.say(0, nil)
+		w.report(0, nil)
 	}
 }
 
-// answer says whether what was reported still holds.
-func (w *Detector) answer(question uint64) {
+// answerQuery reports whether the last report still holds.
+func (w *Detector) answerQuery(query uint64) {
 	found := w.Host.Inspect()
-	if w.Host.Activity() != w.last {
+	if w.Host.Activity() != w.lastActivity {
 		found = nil
 	}
-	w.say(question, found)
+	w.report(query, found)
 }
 
-func (w *Detector) say(question uint64, found *Found) {
+// report sends a report to the first process, or adds it to the quorum there.
+func (w *Detector) report(query uint64, found *Inspection) {
 	if w.reported = found != nil; w.quorum == nil {
-		w.Host.Tell(question, found)
+		w.Host.SendReport(query, found)
 		return
 	}
-	w.gather(saying{0, question, found})
+	w.gather(report{0, query, found})
 }
 
-// gather takes what a process says, at the first one.
-func (w *Detector) gather(x saying) {
-	ask, over := w.quorum.take(x.process, x.question, x.found)
+// gather adds a report to the quorum of the first process, and acts on the result.
+func (w *Detector) gather(x report) {
+	ask, all := w.quorum.add(x.process, x.query, x.inspection)
 	if ask {
-		w.Host.Ask(w.quorum.question)
-		w.Asked(w.quorum.question)
+		w.Host.SendQuery(w.quorum.query)
+		w.HandleQuery(w.quorum.query)
 	}
-	if over == nil || w.over {
+	if all == nil || w.ended {
 		return
 	}
 	var waits []string
 	certain := true
-	for _, f := range over {
+	for _, f := range all {
 		waits = append(waits, f.Waits...)
 		certain = certain && f.Certain
 	}
-	switch lasts := w.lasts(); {
+	switch quietFor := w.quietFor(); {
 	case certain:
-		w.over = true
-		w.Host.End(waits, lasts)
-	case !w.said:
-		w.said = true
-		w.Host.Suspect(waits, lasts)
+		w.ended = true
+		w.Host.End(waits, quietFor)
+	case !w.suspected:
+		w.suspected = true
+		w.Host.Suspect(waits, quietFor)
 	}
 }

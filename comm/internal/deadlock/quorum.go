@@ -3,9 +3,10 @@
 
 package deadlock
 
-// Found is what one look at a process has found: all its ranks wait, and nothing is under way.
-type Found struct {
-	// nothing in this process will ever act by itself; else goroutines of the program may
+// Inspection is what an inspection of a process has found: all its ranks wait, and nothing is under
+// way.
+type Inspection struct {
+	// Nothing in this process will ever act by itself. If false, goroutines of the program may.
 	Certain    bool
 	Waits      []string // what ranks and tasks wait for, and what may act
 	Sent, Here int64    // frames that the process has sent to others, and taken from them
@@ -13,44 +14,44 @@ type Found struct {
 
 // quorum is what the first process knows of all. It is pure.
 type quorum struct {
-	all      []*Found // by process; nil: it moves
-	answered []uint64 // the last question that this is the answer to
-	question uint64   // asked last: whether all still wait
+	all      []*Inspection // by process: the last report; nil: something may go on there
+	answered []uint64      // by process: the query that the last report answers; 0: none
+	query    uint64        // the last query
 }
 
 func newQuorum(processes int) *quorum {
-	return &quorum{all: make([]*Found, processes), answered: make([]uint64, processes)}
+	return &quorum{all: make([]*Inspection, processes), answered: make([]uint64, processes)}
 }
 
-// take takes what a process says, nil: that it moves, by itself, or as the answer to a question. It
-// returns whether all are to be asked now, and, when all have answered that nothing has changed,
-// what they have found.
-func (q *quorum) take(process int, question uint64, now *Found) (ask bool, over []*Found) {
+// add adds the report of a process; query is 0, or the query that it answers. It returns whether to
+// send a query now. When all processes have answered the last query without a change, it returns
+// all inspections.
+func (q *quorum) add(process int, query uint64, now *Inspection) (ask bool, all []*Inspection) {
 	last := q.all[process]
 	q.all[process], q.answered[process] = now, 0
 	if now == nil {
 		return false, nil
 	}
-	if question != 0 {
-		if question != q.question || last == nil || last.Sent != now.Sent || last.Here != now.Here {
+	if query != 0 {
+		if query != q.query || last == nil || last.Sent != now.Sent || last.Here != now.Here {
 			return false, nil
 		}
-		q.answered[process] = question
+		q.answered[process] = query
 	}
 	var sent, here int64
 	for p, f := range q.all {
-		if f == nil || question != 0 && q.answered[p] != question {
+		if f == nil || query != 0 && q.answered[p] != query {
 			return false, nil
 		}
 		sent += f.Sent
 		here += f.Here
 	}
 	switch {
-	case question != 0:
+	case query != 0:
 		return false, q.all
 	case sent != here:
 		return false, nil
 	}
-	q.question++
+	q.query++
 	return true, nil
 }
