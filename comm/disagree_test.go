@@ -165,7 +165,7 @@ func TestCollectivesThatDisagreeAtTheEnd(t *testing.T) {
 		},
 	}
 	bodies["of what is let go of"] = func(c *Comm) error {
-		for odd := range coll.LateComms {
+		for odd := range coll.RecentComms {
 			d, err := c.Dup()
 			if err == nil && odd == 0 {
 				err = wait(d.Ibcast(Of([]int64{1}), c.Rank()))

@@ -87,7 +87,7 @@ func (h *history) missing() {
 
 // ask has a rank of c compare its history with this one's.
 func (c *Comm) ask(r int, certain, answer bool) {
-	q := c.hist.Told(c.hist.c.rank)
+	q := c.hist.NewQuestion(c.hist.c.rank)
 	var flags uint64
 	if certain {
 		flags |= askCertain

@@ -5,16 +5,16 @@ package coll
 
 import "weft/comm/internal/mem"
 
-// alltoallBits: a part that has to go d ranks ahead is sent 2^k ahead in round k if d has that bit,
-// together with all such parts.
+// alltoallBits is Bruck's algorithm: a block for the rank d above goes to the rank 2^k above in
+// round k, if d has that bit, in one message with all such blocks.
 func alltoallBits(x *Schedule, call *Call) step {
 	send, recv := call.In, call.Out
 	n := x.size
 	m := send.Len() / n
-	all := x.work(send, n*m) // parts by how far they have to go
+	all := x.work(send, n*m) // blocks by how many ranks they still have to go
 	x.rotate(all, send, n-x.rank, m)
 	out, in := x.work(send, n*m), x.work(send, n*m)
-	each := func(bit int, f func(d, at int)) int { // at counts the parts that have the bit
+	each := func(bit int, f func(d, at int)) int { // at counts the blocks that have the bit
 		at := 0
 		for d := bit; d < n; d++ {
 			if d&bit != 0 {
@@ -33,12 +33,12 @@ func alltoallBits(x *Schedule, call *Call) step {
 			bit = 1
 		}
 		if bit >= n {
-			to := x.staged(recv)
-			for d := range n { // what has come from d ranks behind
+			to := x.contiguous(recv)
+			for d := range n { // the block of the rank d below
 				src := (x.rank - d + n) % n
 				mem.Copy(to.Slice(src*m, (src+1)*m), all.Slice(d*m, (d+1)*m))
 			}
-			x.unstage(recv, to)
+			x.move(recv, to)
 			return false, nil
 		}
 		k := each(bit, func(d, at int) { mem.Copy(out.Slice(at*m, (at+1)*m), all.Slice(d*m, (d+1)*m)) })
@@ -48,14 +48,14 @@ func alltoallBits(x *Schedule, call *Call) step {
 	}
 }
 
-// alltoallDirect: Every rank sends every other its part.
+// alltoallDirect: each rank sends each other rank its block.
 func alltoallDirect(x *Schedule, call *Call) step {
 	send, recv := call.In, call.Out
 	m := send.Len() / x.size
-	in := x.staged(send)
+	in := x.contiguous(send)
 	if mem.SameMemory(send, recv) {
 		in = x.work(send, send.Len())
 	}
-	x.unstage(in, send)
+	x.move(in, send)
 	return x.direct(recv, m, func(dst int) mem.Buffer { return in.Slice(dst*m, (dst+1)*m) })
 }

@@ -8,24 +8,26 @@ import (
 	"sync"
 )
 
-// Answers are those that a rank waits for, which has asked others to compare.
+// Answers counts the answers for which a rank waits after it has asked other ranks to compare their
+// histories.
 type Answers struct {
-	Done func(error) // is called with nil when there are no more to come; again does nothing
+	Done func(error) // called with nil after the last answer; further calls have no effect
 
 	mu sync.Mutex
-	of map[int]int // guarded by mu: how many, by rank of the run; without those of none
+	of map[int]int // guarded by mu: outstanding answers by rank of the run; none are 0
 }
 
-// NewAnswers waits for so many of each rank.
+// NewAnswers returns a count of outstanding answers by rank of the run. It calls done after the
+// last one.
 func NewAnswers(of map[int]int, done func(error)) *Answers { return &Answers{Done: done, of: of} }
 
-// Take counts one answer of rank r of the run.
-func (a *Answers) Take(r int) { a.less(r, 1) }
+// Take counts an answer of rank r of the run.
+func (a *Answers) Take(r int) { a.subtract(r, 1) }
 
-// Lose counts all answers of a rank that is lost.
-func (a *Answers) Lose(r int) { a.less(r, math.MaxInt) }
+// Lose counts all answers of a lost rank.
+func (a *Answers) Lose(r int) { a.subtract(r, math.MaxInt) }
 
-func (a *Answers) less(r, n int) {
+func (a *Answers) subtract(r, n int) {
 	a.mu.Lock()
 	left, ok := a.of[r]
 	if ok {

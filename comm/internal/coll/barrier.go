@@ -5,8 +5,8 @@ package coll
 
 import "weft/comm/internal/mem"
 
-// barrierDissemination: dissemination. In round k each rank tells the one 2^k ahead that the
-// 2^(k+1) ranks up to itself have arrived.
+// barrierDissemination: in round k each rank sends a message to the rank 2^k above. After that
+// round, each rank knows that the 2^(k+1) ranks up to itself have arrived.
 func barrierDissemination(x *Schedule, _ *Call) step {
 	n := x.size
 	return func(i int) (bool, error) {

@@ -9,8 +9,8 @@ import (
 	"weft/comm/internal/mem"
 )
 
-// bcastTree: Binomial tree: rank v (counted from the root) receives from v without its lowest bit,
-// and sends to v plus each lower bit, the largest subtree first.
+// bcastTree is a binomial tree. Rank v, counted from the root, receives from v without its lowest
+// bit, and sends to v plus each lower bit, the largest subtree first.
 func bcastTree(x *Schedule, call *Call) step {
 	buf, root := call.buffer(x.rank), call.Root
 	return func(i int) (bool, error) {
@@ -21,8 +21,8 @@ func bcastTree(x *Schedule, call *Call) step {
 	}
 }
 
-// spanOf returns how many ranks the subtree of rank v has, with v, in a binomial tree of n ranks. v
-// is counted from the root.
+// spanOf returns how many ranks the subtree of rank v has, v included, in a binomial tree of n
+// ranks. v is counted from the root.
 func spanOf(v, n int) int {
 	if v == 0 {
 		return n
@@ -30,8 +30,8 @@ func spanOf(v, n int) int {
 	return min(v&-v, n-v)
 }
 
-// descend starts step 0 or 1 of what goes down such a tree: a rank receives its part, and then
-// sends the parts of its children. part returns that of rank v, counted from the root.
+// descend starts step 0 or 1 of a transfer down such a tree: a rank receives its part, and then
+// sends the parts of its children. part returns the part of rank v, counted from the root.
 func (x *Schedule) descend(i, root int, part func(v int) mem.Buffer) {
 	n := x.size
 	v := (x.rank - root + n) % n
@@ -45,19 +45,19 @@ func (x *Schedule) descend(i, root int, part func(v int) mem.Buffer) {
 	}
 }
 
-// bcastRing: the root scatters the payload, by a binomial tree, in as many blocks as there are
-// ranks, and these go round in a ring. Blocks are of bytes, since ranks may have buffers of
-// different elements.
+// bcastRing: the root scatters the payload by a binomial tree, in as many blocks as there are
+// ranks, and the blocks go round in a ring. Blocks are cut by bytes, since the elements may differ
+// between ranks.
 func bcastRing(x *Schedule, call *Call) step {
 	buf, root := call.buffer(x.rank), call.Root
 	n := x.size
 	v := (x.rank - root + n) % n
-	staged := x.staged(buf)
+	packed := x.contiguous(buf)
 	if v == 0 {
-		x.unstage(staged, buf)
+		x.move(packed, buf)
 	}
-	whole, _ := staged.Contiguous()
-	// of 2^31 ranks and 2^32 bytes at least
+	whole, _ := packed.Contiguous()
+	// Does not overflow up to 2^31 ranks and 2^32 bytes.
 	bound := func(i int) int { return int(uint64(len(whole)) * uint64(i) / uint64(n)) }
 	blocks := func(lo, hi int) mem.Buffer { return mem.Of(whole[bound(lo):bound(hi)]) }
 	return func(i int) (bool, error) {
@@ -75,7 +75,7 @@ func bcastRing(x *Schedule, call *Call) step {
 			}
 		default:
 			if v != 0 {
-				x.unstage(buf, staged)
+				x.move(buf, packed)
 			}
 			return false, nil
 		}

@@ -10,7 +10,7 @@ import (
 	"weft/comm/internal/mem"
 )
 
-// Kind is which collective a collective is.
+// Kind is the kind of a collective.
 type Kind uint8
 
 const (
@@ -24,17 +24,19 @@ const (
 	Allgather
 	Alltoall
 
-	// What collectives are for that are not called as such; ranks must agree on that as well.
-	Dup      // an allgather
-	Split    // likewise
-	Window   // the allgather that it begins with
-	Fence    // a barrier
-	Freeing  // likewise
-	Allocate // as window
-	Attach   // likewise
-	SetInfo  // likewise
+	// Operations that are made as one of these collectives, or begin with one. Ranks must agree on
+	// the operation as well.
 
-	// Of histories only:
+	Dup      // allgather
+	Split    // allgather
+	Window   // begins with an allgather
+	Fence    // barrier
+	Freeing  // barrier
+	Allocate // begins with an allgather
+	Attach   // begins with an allgather
+	SetInfo  // begins with an allgather
+
+	// In histories only:
 
 	Agree
 	Shrink
@@ -44,7 +46,7 @@ const (
 var Names = [NumKinds]string{"no collective", "barrier", "bcast", "reduce", "allreduce", "scan", "gather", "scatter", "allgather", "alltoall",
 	"dup", "split", "create window", "fence", "free window", "allocate", "attach", "set info", "agree", "shrink"}
 
-// MadeAs returns the collective that one is made as.
+// MadeAs returns the kind of the collective as which an operation is made.
 func (k Kind) MadeAs() Kind {
 	switch k {
 	case Dup, Split, Window, Allocate, Attach, SetInfo:
@@ -61,20 +63,20 @@ var (
 	ErrMismatch = errors.New("ranks do not agree on the collective")
 )
 
-// Call is a collective as one rank calls it.
+// Call is one rank's call of a collective.
 type Call struct {
 	What    Collective
 	Kind    Kind
-	Seq     uint64 // its number, if it has one already
+	Seq     uint64 // the number of a collective by messages, if it has one already
 	Root    int
-	Unit    int // bytes of a rank's part, or of all if there are no parts
+	Unit    int // bytes of a rank's block, or of the payload if it has no blocks
 	Large   bool
-	Total   int // pieces of a large one
+	Total   int // of a large one: pieces, or the way it runs; see package smcoll
 	Op      *Operator
 	In, Out mem.Buffer
 }
 
-// Elem returns what the elements are: kind and size; 0 if there are none.
+// Elem returns the kind of the elements << 32 | their size; 0 if there are none.
 func (d *Call) Elem() uint64 {
 	t := d.In.Element()
 	if t == nil {
@@ -86,8 +88,8 @@ func (d *Call) Elem() uint64 {
 	return uint64(t.Kind)<<32 | uint64(t.Size)
 }
 
-// Check says what is wrong with the arguments of a collective, at a rank of size ranks. If nothing
-// is, it notes how large the collective is, and forgets the buffers that are not used at this rank.
+// Check returns what is wrong with the arguments of a collective, at a rank of size ranks. If
+// nothing is, it sets Unit and drops the buffers that are not used at this rank.
 func (d *Call) Check(rank, size int) error {
 	if d.Kind == Barrier {
 		return nil
@@ -149,7 +151,7 @@ func (d *Call) Check(rank, size int) error {
 	return nil
 }
 
-// checkShape says whether whole has n times the elements of part, and the same element type.
+// checkShape checks that whole has n times as many elements as part, and the same element type.
 func checkShape(part, whole mem.Buffer, n int, what string) error {
 	if whole.Len() != n*part.Len() {
 		return fmt.Errorf("%w: %s of %d elements, where %d times %d are needed", mem.ErrBuffer, what, whole.Len(), n, part.Len())
@@ -160,7 +162,7 @@ func checkShape(part, whole mem.Buffer, n int, what string) error {
 	return nil
 }
 
-// InPlaces is how many bytes the fullest place would have in it; the same at all ranks.
+// CellBytes returns the size of the largest contribution of a rank; it is the same at all ranks.
 func (d *Call) CellBytes(n int) int {
 	if d.Kind == Scatter || d.Kind == Alltoall {
 		return d.Unit * n
@@ -168,7 +170,7 @@ func (d *Call) CellBytes(n int) int {
 	return d.Unit
 }
 
-// Published is how many bytes a rank shows in its place.
+// Published returns how many bytes a rank publishes in its cell.
 func (d *Call) Published(me, n int) int {
 	switch d.Kind {
 	case Barrier:
@@ -188,8 +190,8 @@ func (d *Call) Published(me, n int) int {
 	return d.Unit
 }
 
-// Concerns returns the ranks, from lo up to hi, with which a rank must agree in a collective that
-// is not large.
+// Concerns returns the range of ranks, lo included and hi not, whose cells a rank must compare in a
+// collective that is not large.
 func (d *Call) Concerns(me, n int) (lo, hi int) {
 	switch d.Kind {
 	case Bcast, Scatter:

@@ -11,7 +11,7 @@ import (
 	"weft/comm/internal/mem"
 )
 
-// What collectives say of buffers that do not fit.
+// Buffers that do not fit are refused.
 func TestShapesAreChecked(t *testing.T) {
 	b := func(n int) mem.Buffer { return mem.Of(make([]int64, n)) }
 	require.NoError(t, checkShape(b(2), b(6), 3, "x"))
@@ -26,7 +26,7 @@ func TestShapesAreChecked(t *testing.T) {
 	require.ErrorContains(t, all.Check(0, 3), "5 elements are not a multiple of 3 ranks")
 }
 
-// A root is a rank, of all collectives that have one.
+// The root of a collective must be a rank.
 func TestRootsAreChecked(t *testing.T) {
 	for _, k := range []Kind{Bcast, Gather, Scatter, Reduce} {
 		for root, good := range map[int]bool{-1: false, 0: true, 2: true, 3: false} {
@@ -47,7 +47,7 @@ func TestRootsAreChecked(t *testing.T) {
 	require.ErrorContains(t, (&Call{Kind: Bcast, Root: 3}).Check(0, 3), "root 3; this communicator has ranks 0 to 2")
 }
 
-// Nothing of any kind is combined with nothing.
+// Combining empty buffers of any kind does nothing.
 func TestCombinationsOfNothing(t *testing.T) {
 	called := NewOperator(mem.ElementOf[int64](), true, func(_, _ mem.Buffer) error {
 		t.Error("called")
@@ -60,15 +60,15 @@ func TestCombinationsOfNothing(t *testing.T) {
 	}
 }
 
-// Working memory is for what is in pieces; what is whole is used where it is.
-func TestStagedBuffers(t *testing.T) {
+// Strided buffers get working memory; contiguous ones are used in place.
+func TestContiguousBuffers(t *testing.T) {
 	x := new(Schedule)
 	m := make([]int64, 10)
 	for _, b := range []mem.Buffer{mem.Of(m), mem.Of(m[:1]), mem.Of(m[:0]), {}} {
-		require.True(t, mem.SameMemory(b, x.staged(b)))
+		require.True(t, mem.SameMemory(b, x.contiguous(b)))
 	}
 	require.Empty(t, x.blocks)
-	s := x.staged(mem.Vector(m, 5, 1, 2))
+	s := x.contiguous(mem.Vector(m, 5, 1, 2))
 	require.False(t, mem.SameMemory(mem.Of(m), s))
 	require.Equal(t, 5, s.Len())
 	require.Len(t, x.blocks, 1)
@@ -76,12 +76,12 @@ func TestStagedBuffers(t *testing.T) {
 	require.True(t, ok)
 	require.Len(t, whole, 40)
 
-	// A copy to where it belongs, unless it is there.
+	// move copies, unless the two are the same memory.
 	mem.Copy(s, mem.Of([]int64{1, 2, 3, 4, 5}))
-	x.unstage(mem.Vector(m, 5, 1, 2), s)
+	x.move(mem.Vector(m, 5, 1, 2), s)
 	require.Equal(t, []int64{1, 0, 2, 0, 3, 0, 4, 0, 5, 0}, m)
 	other := mem.Of([]int64{9, 9})
-	x.unstage(other, other)
+	x.move(other, other)
 	over := new(ended)
 	x.m = over
 	x.finish()
@@ -89,7 +89,7 @@ func TestStagedBuffers(t *testing.T) {
 	require.Equal(t, 1, over.n)
 }
 
-// ended is a member whose collective ends.
+// ended is a member that counts the ends of its collective.
 type ended struct {
 	member
 	n int

@@ -11,23 +11,22 @@ import (
 	"weft/comm/internal/mem"
 )
 
-// algorithm is a way to make a collective of messages.
+// algorithm is a way to run a collective by messages.
 type algorithm struct {
 	Name  string
 	steps func(s *Schedule, d *Call) step
-	// Better reports whether it is to be taken, by what all ranks know alike: the size of a part in
-	// bytes, and the number of ranks. The last of a collective's algorithms is taken if no other is
-	// better; its better is nil.
+	// Better reports whether to use the algorithm, by what all ranks know alike: the size of a
+	// block in bytes, and the number of ranks. The first algorithm in the list for which Better is
+	// nil or returns true is used.
 	Better func(unit, n int) bool
 }
 
-// The sizes at which algorithms change are guesses, by what is copied and sent; bench imb with
-// WEFT_COLLECTIVES compares them.
+// The sizes in bytes at which algorithms change are guesses, from the bytes copied and sent. bench
+// imb with WEFT_COLLECTIVES compares them.
 const (
-	// parts up to here are moved together with others: fewer messages, more copies
-	SmallPart = 2 << 10
-	LargeSum  = 32 << 10  // reductions from here on are worth two rounds of messages
-	LargeCast = 256 << 10 // broadcasts from here on are worth a ring
+	SmallPart = 2 << 10   // blocks up to here share messages: fewer messages, more copies
+	LargeSum  = 32 << 10  // reductions from here on exchange halves, in twice as many messages
+	LargeCast = 256 << 10 // broadcasts from here on use a ring
 )
 
 var Algorithms = [...][]algorithm{
@@ -66,7 +65,7 @@ var Algorithms = [...][]algorithm{
 	},
 }
 
-// buffer is the one buffer of a broadcast.
+// buffer returns the one buffer of a broadcast.
 func (d *Call) buffer(me int) mem.Buffer {
 	if me == d.Root {
 		return d.In
@@ -74,11 +73,11 @@ func (d *Call) buffer(me int) mem.Buffer {
 	return d.Out
 }
 
-// Chosen is which algorithms are to be taken whatever the sizes are, by collective: the place in
-// its list, plus 1.
+// Chosen has the algorithms that the user has chosen for all sizes, by collective: the index in its
+// list, plus 1; 0: none is chosen.
 type Chosen [Alltoall + 1]uint8
 
-// Algorithm returns that of a collective of n ranks with parts of so many bytes.
+// Algorithm returns the algorithm for a collective of n ranks with blocks of unit bytes.
 func (all *Chosen) Algorithm(k Kind, unit, n int) *algorithm {
 	list := Algorithms[k]
 	i := int(all[k]) - 1
@@ -88,14 +87,14 @@ func (all *Chosen) Algorithm(k Kind, unit, n int) *algorithm {
 	return &list[i]
 }
 
-// ParseChosen reads the value of a variable.
+// ParseChosen parses the value of an environment variable, as in "bcast=ring reduce=tree".
 func ParseChosen(variable, text string) (Chosen, error) {
 	var all Chosen
 	for word := range strings.FieldsSeq(text) {
 		name, want, _ := strings.Cut(word, "=")
 		k := slices.Index(Names[:len(Algorithms)], name)
 		if k < int(Barrier) {
-			return all, fmt.Errorf("%s=%q: %q is no collective; there are %s, each with = and its algorithm behind",
+			return all, fmt.Errorf("%s=%q: %q is no collective; there are %s, each followed by = and its algorithm",
 				variable, text, name, strings.Join(Names[Barrier:len(Algorithms)], ", "))
 		}
 		i := slices.IndexFunc(Algorithms[k], func(a algorithm) bool { return a.Name == want })

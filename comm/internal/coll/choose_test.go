@@ -9,8 +9,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// Which algorithm makes a collective of messages: at each size and number of ranks at which another
-// one is taken, one less, and one more.
+// Which algorithm runs a collective by messages, at each size and number of ranks at which the
+// algorithm changes, at one less, and at one more.
 func TestAlgorithmBySize(t *testing.T) {
 	for _, x := range []struct {
 		k       Kind

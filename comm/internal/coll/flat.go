@@ -5,10 +5,11 @@ package coll
 
 import "weft/comm/internal/mem"
 
-// parts are what ranks show of a small collective, where they meet.
+// parts has the contributions that ranks have published to a small collective.
 type parts interface{ Part(r int) []byte }
 
-// Flat computes a small collective of n ranks, for one of them, from what all show.
+// Flat computes the result of rank me in a small collective of n ranks, from the published
+// contributions.
 func Flat[P parts](d *Call, me, n int, all P) error {
 	u := d.Unit
 	if u == 0 {
@@ -43,14 +44,14 @@ func Flat[P parts](d *Call, me, n int, all P) error {
 	return nil
 }
 
-// collect puts all parts side by side.
+// collect copies all contributions to the output, in the order of the ranks.
 func collect[P parts](d *Call, n int, all P) {
 	for r := range n {
 		d.Out.CopyFromBytes(all.Part(r)[:d.Unit], r*d.Unit)
 	}
 }
 
-// combine combines all parts, in the order of the tree.
+// combine combines all contributions in the order of the tree.
 func combine[P parts](d *Call, n int, all P) error {
 	mem, ok := d.Out.Contiguous()
 	if ok && n == 2 {
@@ -64,14 +65,14 @@ func combine[P parts](d *Call, n int, all P) error {
 	t, u := TreeOf(d, n), d.Unit // the caller keeps d on its stack
 	t.Leaf = func(r int) []byte { return all.Part(r)[:u] }
 	err := t.Eval(e, mem, 0, t.Width, 0)
-	if !ok && err == nil { // else mem may hold what another collective has left
+	if !ok && err == nil { // after an error, mem may have data of another collective
 		d.Out.CopyFromBytes(mem, 0)
 	}
 	return err
 }
 
-// scanFlat is what scanDoubling computes at a rank: in round k, what the rank 2^k below has is put
-// before what this one has.
+// scanFlat computes what scanDoubling computes at a rank: in round k, the partial result of the
+// rank 2^k below is combined with that of the rank, in this order.
 func scanFlat[P parts](d *Call, me int, all P) error {
 	u := d.Unit
 	tmp := mem.NewBlock((me + 1) * u)

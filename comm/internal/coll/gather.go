@@ -5,8 +5,8 @@ package coll
 
 import "weft/comm/internal/mem"
 
-// gatherTree: binomial tree. Rank v, counted from the root, collects the parts of the ranks v to v
-// plus its lowest bit, and sends them to v without it.
+// gatherTree is a binomial tree. Rank v, counted from the root, collects the blocks of the ranks
+// from v up to v plus its lowest bit, and sends them to v without that bit.
 func gatherTree(x *Schedule, call *Call) step {
 	send, recv, root := call.In, call.Out, call.Root
 	n, m := x.size, send.Len()
@@ -20,7 +20,7 @@ func gatherTree(x *Schedule, call *Call) step {
 		case d < span:
 			x.m.Recv((v+d+root)%n, all.Slice(d*m, min(2*d, span)*m))
 			return true, nil
-		case v != 0 && (i == 0 || d/2 < span): // the first round without another one
+		case v != 0 && (i == 0 || d/2 < span): // the first round without a receive
 			x.m.Send((v-v&-v+root)%n, all)
 			return true, nil
 		case v == 0:
@@ -30,17 +30,18 @@ func gatherTree(x *Schedule, call *Call) step {
 	}
 }
 
-// rotate copies parts, the first of which is rank by's, to where they belong by rank.
+// rotate copies the blocks of all ranks, the first of which is rank by's, to dst in the order of
+// the ranks.
 func (x *Schedule) rotate(dst, parts mem.Buffer, by, m int) {
 	n := x.size
-	to, from := x.staged(dst), x.staged(parts)
-	x.unstage(from, parts)
+	to, from := x.contiguous(dst), x.contiguous(parts)
+	x.move(from, parts)
 	mem.Copy(to.Slice(by*m, n*m), from.Slice(0, (n-by)*m))
 	mem.Copy(to.Slice(0, by*m), from.Slice((n-by)*m, n*m))
-	x.unstage(dst, to)
+	x.move(dst, to)
 }
 
-// gatherDirect: Each rank sends to the root, which receives into place.
+// gatherDirect: each rank sends to the root, which receives into its output buffer.
 func gatherDirect(x *Schedule, call *Call) step {
 	send, recv, root := call.In, call.Out, call.Root
 	if x.rank != root {
@@ -51,10 +52,10 @@ func gatherDirect(x *Schedule, call *Call) step {
 			return i == 0, nil
 		}
 	}
-	all, m := x.staged(recv), send.Len()
+	all, m := x.contiguous(recv), send.Len()
 	return func(i int) (bool, error) {
 		if i > 0 {
-			x.unstage(recv, all)
+			x.move(recv, all)
 			return false, nil
 		}
 		for r := range x.size {
@@ -62,17 +63,17 @@ func gatherDirect(x *Schedule, call *Call) step {
 				x.m.Recv(r, all.Slice(r*m, (r+1)*m))
 			}
 		}
-		x.unstage(all.Slice(root*m, (root+1)*m), send)
+		x.move(all.Slice(root*m, (root+1)*m), send)
 		return true, nil
 	}
 }
 
-// scatterTree: gatherTree the other way round.
+// scatterTree is gatherTree in the other direction.
 func scatterTree(x *Schedule, call *Call) step {
 	send, recv, root := call.In, call.Out, call.Root
 	n, m := x.size, recv.Len()
 	v := (x.rank - root + n) % n
-	var all mem.Buffer // in the order of the tree, from this rank on
+	var all mem.Buffer // blocks in the order of the tree, from this rank on
 	if v == 0 {
 		all = x.work(send, n*m)
 		x.rotate(all, send, n-root, m)
@@ -84,13 +85,13 @@ func scatterTree(x *Schedule, call *Call) step {
 			x.descend(i, root, func(w int) mem.Buffer { return all.Slice((w-v)*m, (w-v+spanOf(w, n))*m) })
 		}
 		if i == 1 {
-			x.unstage(recv, all.Slice(0, m))
+			x.move(recv, all.Slice(0, m))
 		}
 		return i < 2, nil
 	}
 }
 
-// scatterDirect: The root sends each rank its part.
+// scatterDirect: the root sends each rank its block.
 func scatterDirect(x *Schedule, call *Call) step {
 	send, recv, root := call.In, call.Out, call.Root
 	if x.rank != root {
@@ -101,28 +102,28 @@ func scatterDirect(x *Schedule, call *Call) step {
 			return i == 0, nil
 		}
 	}
-	all, m := x.staged(send), recv.Len()
+	all, m := x.contiguous(send), recv.Len()
 	return func(i int) (bool, error) {
 		if i > 0 {
 			return false, nil
 		}
-		x.unstage(all, send)
+		x.move(all, send)
 		for r := range x.size {
 			if r != root {
 				x.m.Send(r, all.Slice(r*m, (r+1)*m))
 			}
 		}
-		x.unstage(recv, all.Slice(root*m, (root+1)*m))
+		x.move(recv, all.Slice(root*m, (root+1)*m))
 		return true, nil
 	}
 }
 
-// allgatherDoubling: in round k each rank gets the parts of as many ranks again as it has, from the
-// rank 2^k above, where the last round is what is left.
+// allgatherDoubling: in round k each rank receives, from the rank 2^k above, as many blocks as it
+// has. In the last round it receives only those that are missing.
 func allgatherDoubling(x *Schedule, call *Call) step {
 	send, recv := call.In, call.Out
 	n, m := x.size, send.Len()
-	all := x.work(send, n*m) // parts of this rank, the next one, and so on
+	all := x.work(send, n*m) // the blocks of this rank, the next one, and so on
 	mem.Copy(all.Slice(0, m), send)
 	return func(i int) (bool, error) {
 		d := 1 << i
@@ -137,19 +138,19 @@ func allgatherDoubling(x *Schedule, call *Call) step {
 	}
 }
 
-// allgatherDirect: Every rank sends its part to every other, which in one process is one copy per
-// part and rank, the least possible.
+// allgatherDirect: each rank sends its block to each other rank. In one process that is one copy
+// for each block and rank, the least possible.
 func allgatherDirect(x *Schedule, call *Call) step {
 	send := call.In
 	return x.direct(call.Out, send.Len(), func(int) mem.Buffer { return send })
 }
 
-// direct is a step that sends each rank its part, and receives one from each.
+// direct returns a step that sends each rank its block, and receives one from each.
 func (x *Schedule) direct(recv mem.Buffer, m int, part func(dst int) mem.Buffer) step {
-	all, n := x.staged(recv), x.size
+	all, n := x.contiguous(recv), x.size
 	return func(i int) (bool, error) {
 		if i > 0 {
-			x.unstage(recv, all)
+			x.move(recv, all)
 			return false, nil
 		}
 		for d := 1; d < n; d++ {
@@ -160,7 +161,7 @@ func (x *Schedule) direct(recv mem.Buffer, m int, part func(dst int) mem.Buffer)
 			dst := (x.rank + d) % n
 			x.m.Send(dst, part(dst))
 		}
-		x.unstage(all.Slice(x.rank*m, (x.rank+1)*m), part(x.rank))
+		x.move(all.Slice(x.rank*m, (x.rank+1)*m), part(x.rank))
 		return true, nil
 	}
 }

@@ -11,42 +11,42 @@ import (
 	"weft/internal/xatomic"
 )
 
-// HistoryLen is how many collectives a rank remembers, to say which one it was that ranks did not
-// agree on. A guess: ranks notice with the next collective that they have in common, mostly.
+// HistoryLen is how many collectives a rank remembers, to name the first one on which ranks did not
+// agree. A guess: ranks mostly notice with the next collective that they have in common.
 const HistoryLen = 16
 
-// History is what one rank knows of the collectives of a communicator: so much that it can be
-// compared with another rank's. ../../README.md, "Collectives that disagree", has the argument.
+// History records the collectives of a communicator at one rank, to be compared with other ranks'
+// histories. ../../README.md, "Collectives that disagree", has the argument.
 //
-// It is written with each collective, and other ranks' histories are beside it in memory: so it is
-// of full cache lines, two by two.
+// A History is written with each collective, and other ranks' histories are next to it in memory.
+// So it fills whole pairs of cache lines.
 type History struct {
 	Mu xatomic.VisibleMutex // guards the numbering of the communicator's collectives
 
 	// Guarded by Mu.
 	count uint64     // collectives so far
 	state uint64     // digest of all of them
-	asked []Question // of ranks that are ahead of this one
+	asked []Question // of ranks that are ahead of this one: their collectives are not begun here
 
-	behind atomic.Bool // there are such
+	behind atomic.Bool // asked is not empty
 	_      [7]byte
 
 	last [HistoryLen]Signature // by number modulo; guarded by Mu
 	_    [64]byte
 }
 
-// Question is what another rank tells of its history, for this one to compare.
+// Question has the end of another rank's history, for this rank to compare.
 type Question struct {
-	From    int         // its rank here
-	Count   uint64      // its collectives so far
-	Last    []Signature // the last of them, in their order
-	Certain bool        // it has seen that the two do not agree
+	From    int         // the other rank, in the communicator
+	Count   uint64      // how many collectives it has begun
+	Last    []Signature // the last of these, in their order
+	Certain bool        // the other rank knows that the two histories differ
 }
 
-// First is the number of the first collective that a question tells of.
+// First returns the number of the first collective in Last.
 func (q *Question) First() uint64 { return q.Count - uint64(len(q.Last)) + 1 }
 
-// Record adds a collective, and gives d.What its bits of the history. The caller holds Mu.
+// Record adds a collective, and sets the bits of the history in d.What. The caller holds Mu.
 func (h *History) Record(d *Call, elem uint64) {
 	s := NewSignature(d.What, elem, d.Unit)
 	h.count++
@@ -55,9 +55,9 @@ func (h *History) Record(d *Call, elem uint64) {
 	d.What = s.What | Collective(h.state>>48)<<HistoryShift
 }
 
-// Note adds what ranks make in another way: an agreement, or a collective that another package
-// makes of messages. Agree and Shrink count as one: which of them ranks are in, the agreement
-// itself finds out. It returns the number. The caller holds Mu.
+// Note adds an operation without a Call: an agreement, or a collective that another package runs by
+// messages. It returns the operation's number. Agree and Shrink have the same digest, since an
+// agreement itself finds out that ranks are in different ones. The caller holds Mu.
 func (h *History) Note(k Kind) uint64 {
 	s := Signature{What: NewCollective(k, nil, -1)}
 	h.count++
@@ -69,15 +69,15 @@ func (h *History) Note(k Kind) uint64 {
 	return h.count
 }
 
-// Behind reports whether ranks have told of collectives that this one has not made yet. Whoever has
-// added one compares, when Mu is free.
+// Behind reports whether there are questions about collectives that this rank has not begun yet. A
+// caller that has added a collective calls Behind after it has released Mu, and then compares.
 func (h *History) Behind() bool { return h.behind.Load() }
 
-// Count returns how many collectives there are. The caller holds Mu.
+// Count returns how many collectives this rank has begun. The caller holds Mu.
 func (h *History) Count() uint64 { return h.count }
 
-// Told returns what the rank, which is number from of the communicator, tells of its history.
-func (h *History) Told(from int) Question {
+// NewQuestion returns the end of this history as a question for another rank. This rank is from.
+func (h *History) NewQuestion(from int) Question {
 	h.Mu.Lock()
 	defer h.Mu.Unlock()
 	q := Question{From: from, Count: h.count}
@@ -87,15 +87,15 @@ func (h *History) Told(from int) Question {
 	return q
 }
 
-// Compare returns the number of the first collective on which another rank and this one do not
-// agree, and what this one has there; 0 if there is none that both know of. What this rank has not
-// begun yet is kept, to be compared when it has.
+// Compare returns the number of the first collective on which the other rank and this one do not
+// agree, and this rank's collective of that number; 0 if there is none in both histories. If the
+// question has collectives that this rank has not begun yet, Compare keeps it for later.
 func (h *History) Compare(q *Question) (number uint64, mine Signature) {
 	h.Mu.Lock()
 	defer h.Mu.Unlock()
 	for n := q.First(); n <= min(q.Count, h.count); n++ {
 		if n+HistoryLen <= h.count {
-			continue // forgotten
+			continue // this rank has forgotten it
 		}
 		if mine := h.last[n%HistoryLen]; !mine.Agrees(q.At(n)) {
 			return n, mine
@@ -109,10 +109,10 @@ func (h *History) Compare(q *Question) (number uint64, mine Signature) {
 	return 0, Signature{}
 }
 
-// At returns a collective that a question tells of.
+// At returns the collective of a number, which is in Last.
 func (q *Question) At(number uint64) Signature { return q.Last[number-q.First()] }
 
-// Take returns the questions that were kept.
+// Take removes and returns the questions that were kept.
 func (h *History) Take() []Question {
 	h.Mu.Lock()
 	defer h.Mu.Unlock()
@@ -122,8 +122,8 @@ func (h *History) Take() []Question {
 	return asked
 }
 
-// Missing returns the first collective of another rank, and its number, that a rank does not have
-// which makes no more of them. The question was kept.
+// Missing returns the first collective of the other rank that this rank has not begun, and its
+// number. This rank begins no more collectives. The question was kept.
 func (h *History) Missing(q *Question) (number uint64, theirs Signature) {
 	h.Mu.Lock()
 	n := max(h.count+1, q.First())
@@ -131,7 +131,8 @@ func (h *History) Missing(q *Question) (number uint64, theirs Signature) {
 	return n, q.At(n)
 }
 
-// QuestionOf reads what Append has written: count is that of the other rank.
+// QuestionOf reads the data that Append has written, in a frame of rank from; count is
+// Question.Count.
 func QuestionOf(from int, count uint64, certain bool, b []byte) (Question, error) {
 	q := Question{From: from, Count: count, Certain: certain}
 	if n := len(b) / SignatureBytes; len(b)%SignatureBytes != 0 || uint64(n) != min(count, HistoryLen) {
@@ -143,7 +144,7 @@ func QuestionOf(from int, count uint64, certain bool, b []byte) (Question, error
 	return q, nil
 }
 
-// Append puts the collectives that it tells of to a frame.
+// Append appends Last to the data of a frame.
 func (q *Question) Append(b []byte) []byte {
 	for _, s := range q.Last {
 		b = s.Append(b)

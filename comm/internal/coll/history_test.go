@@ -9,8 +9,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// What another rank tells of collectives that this one has not made is kept until it is taken; of
-// each rank the last one.
+// Questions about collectives that this rank has not begun are kept until Take; of each rank the
+// last one.
 func TestQuestionsAreKept(t *testing.T) {
 	var h History
 	s := Signature{What: NewCollective(Barrier, nil, -1)}
@@ -35,14 +35,14 @@ func TestQuestionsAreKept(t *testing.T) {
 	require.Empty(t, h.Take())
 	n, _ := h.Compare(&Question{From: 1, Count: 1, Last: []Signature{s}, Certain: true})
 	require.Zero(t, n)
-	require.False(t, h.Behind(), "who is certain does not ask again")
+	require.False(t, h.Behind(), "a certain question is not kept")
 }
 
-// A question comes out of a frame as it was put there; what cannot be one is refused.
+// A question is read from a frame as it was written. Data that cannot be a question is refused.
 func TestQuestionFrames(t *testing.T) {
 	var h History
 	for i := range HistoryLen + 3 {
-		q := h.Told(7)
+		q := h.NewQuestion(7)
 		got, err := QuestionOf(7, q.Count, true, q.Append(nil))
 		require.NoError(t, err)
 		q.Certain = true

@@ -9,34 +9,34 @@ import (
 	"weak"
 )
 
-// Known finds the communicators of a rank by their contexts, as long as anybody has them. 0 is that
-// of all ranks.
+// Known finds the communicators of a rank by their contexts, as long as they are reachable. Context
+// 0 is the communicator of all ranks.
 type Known[C any] struct {
 	mu    sync.Mutex
-	first *C                         // guarded by mu: of all ranks
+	first *C                         // guarded by mu: the communicator of all ranks
 	all   map[uint64]weak.Pointer[C] // guarded by mu: the others
 	sweep int                        // guarded by mu: the size at which all is swept
-	// guarded by mu: of communicators that this rank has not made yet, perhaps
+	// Guarded by mu: about communicators that this rank may not have made yet.
 	early []early
-	// guarded by mu: the last ones made, which are compared though nobody has them any more
-	late [LateComms]*C
-	made int // guarded by mu: communicators made
+	// Guarded by mu: the last ones made; they are compared even if the program has dropped them.
+	recent [RecentComms]*C
+	made   int // guarded by mu: communicators made
 }
 
-// LateComms bounds what the program has let go of and the run keeps (guess): a function makes a
-// communicator, or two, uses it and forgets it.
-const LateComms = 4
+// RecentComms is how many communicators a run keeps after the program has dropped them. A guess: a
+// function makes one communicator or two, uses them and drops them.
+const RecentComms = 4
 
-// early is a question about a communicator that is not known here.
+// early is a question about a communicator that is not known at this rank.
 type early struct {
 	ctx uint64
 	Question
 }
 
-// maxEarly bounds them: those of communicators that nobody has any more stay.
+// maxEarly bounds the early questions: those about dropped communicators are never removed.
 const maxEarly = 64
 
-// Add makes a communicator known, and returns the questions that have waited for it.
+// Add adds a communicator, and returns the early questions about it.
 func (s *Known[C]) Add(ctx uint64, c *C) (asked []Question) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -55,7 +55,7 @@ func (s *Known[C]) Add(ctx uint64, c *C) (asked []Question) {
 			s.all = map[uint64]weak.Pointer[C]{}
 		}
 		s.all[ctx] = weak.Make(c)
-		s.late[s.made%LateComms] = c
+		s.recent[s.made%RecentComms] = c
 		s.made++
 	}
 	s.early = slices.DeleteFunc(s.early, func(e early) bool {
@@ -67,7 +67,8 @@ func (s *Known[C]) Add(ctx uint64, c *C) (asked []Question) {
 	return asked
 }
 
-// Find returns a communicator, or nil and keeps the question, if there is one that can wait.
+// Find returns a communicator. If it is not known, Find returns nil and keeps the question, if q is
+// not nil and not certain.
 func (s *Known[C]) Find(ctx uint64, q *Question) *C {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -84,7 +85,7 @@ func (s *Known[C]) Find(ctx uint64, q *Question) *C {
 	return c
 }
 
-// Living returns all of them.
+// Living returns all communicators that are reachable.
 func (s *Known[C]) Living() []*C {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -10,8 +10,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// Questions of communicators that are not here yet wait for them, the newest so many; communicators
-// that nobody has are forgotten, but for the last ones, and those that are here are found.
+// Questions about communicators that are not made yet are kept, up to a bound, the newest ones.
+// Dropped communicators are forgotten, except for the recent ones; all others are found.
 func TestKnown(t *testing.T) {
 	type comm struct {
 		ctx uint64
@@ -35,27 +35,27 @@ func TestKnown(t *testing.T) {
 	require.Len(t, s.early, maxEarly-2)
 	require.Same(t, d, s.Find(d.ctx, nil))
 	require.Equal(t, []*comm{c, d}, s.Living())
-	for i := range uint64(LateComms + 60) {
+	for i := range uint64(RecentComms + 60) {
 		s.Add(1000+2*i, &comm{ctx: 1000 + 2*i})
 	}
 	runtime.GC()
-	for _, kept := range s.late {
+	for _, kept := range s.recent {
 		require.GreaterOrEqual(t, kept.ctx, uint64(1000+2*60))
 		require.Same(t, kept, s.Find(kept.ctx, nil))
 	}
-	require.Len(t, s.Living(), 2+LateComms)
-	require.Same(t, d, s.Find(d.ctx, nil), "somebody has it")
+	require.Len(t, s.Living(), 2+RecentComms)
+	require.Same(t, d, s.Find(d.ctx, nil), "it is reachable")
 	before := len(s.all)
 	for i := range uint64(before) {
 		s.Add(5000+2*i, &comm{})
 		runtime.GC()
 	}
-	require.Less(t, len(s.all), 2*before, "those that are gone are swept")
+	require.Less(t, len(s.all), 2*before, "dropped ones are swept")
 	runtime.KeepAlive(d)
 }
 
-// Answers are counted by rank; a lost rank gives none any more; and the wait ends once, with the
-// last of them.
+// Answers are counted by rank. A lost rank gives none any more. The wait ends once, with the last
+// answer.
 func TestAnswers(t *testing.T) {
 	over := 0
 	a := NewAnswers(map[int]int{1: 2, 3: 1, 4: 5}, func(err error) {
@@ -63,7 +63,7 @@ func TestAnswers(t *testing.T) {
 		over++
 	})
 	a.Take(1)
-	a.Take(2) // who was not asked
+	a.Take(2) // rank 2 was not asked
 	a.Lose(4)
 	a.Lose(4)
 	require.Equal(t, map[int]int{1: 1, 3: 1}, a.of)

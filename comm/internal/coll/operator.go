@@ -14,13 +14,13 @@ import (
 // Operator combines values in reductions; nil: none.
 type Operator struct {
 	name    string
-	id      uint8 // in the word of a collective; all user operators share one
+	id      uint8 // in Collective; all user operators share one
 	commute bool
-	// by kind; nil: not for this kind. dst may be a or b
+	// By kind; nil: not for this kind. dst may be a or b.
 	kernels kernelTable
-	// user operator, of contiguous operands that are not empty
+	// A user operator. Its operands are contiguous and not empty.
 	user    func(in, inout mem.Buffer) (err error)
-	operand *mem.Element // what a user operator is for
+	operand *mem.Element // the elements of a user operator
 	err     error        // why a user operator cannot be used
 }
 
@@ -37,7 +37,7 @@ var (
 	Prod = &Operator{name: "prod", id: 4, commute: true, kernels: prodKernels}
 )
 
-// NewOperator makes an operator on elements of a type of a function; nil: there is none.
+// NewOperator makes a user operator on elements of type t. If user is nil, Check returns an error.
 func NewOperator(t *mem.Element, commute bool, user func(in, inout mem.Buffer) error) *Operator {
 	o := &Operator{name: "user operator on " + t.Name, id: userOp, commute: commute, operand: t, err: t.Err, user: user}
 	if user == nil && t.Err == nil {
@@ -57,7 +57,7 @@ func (o *Operator) String() string {
 // Commutes reports whether the operator may be applied in any order of the ranks.
 func (o *Operator) Commutes() bool { return o != nil && o.commute }
 
-// Check says whether the operator knows the elements of b.
+// Check returns an error if the operator is not defined for the elements of b.
 func (o *Operator) Check(b mem.Buffer) error {
 	if o == nil {
 		return fmt.Errorf("%w: the operator is the zero Op", mem.ErrType)
@@ -83,8 +83,8 @@ func (o *Operator) Check(b mem.Buffer) error {
 // IsUser reports whether the operator is a program's, which may panic or leave its goroutine.
 func (o *Operator) IsUser() bool { return o != nil && o.user != nil }
 
-// Apply sets inout to in combined with inout. Both are contiguous, of one type that the operator
-// knows, and equally long.
+// Apply sets inout to in combined with inout. Both are contiguous, equally long, and of the same
+// type, for which the operator is defined.
 func (o *Operator) Apply(in, inout mem.Buffer) error {
 	if in.Element() == nil {
 		return nil
@@ -112,8 +112,8 @@ func maxOf[T vec.Ordered](dst, a, b mem.Buffer) {
 	vec.Max(mem.Elements[T](dst), mem.Elements[T](a), mem.Elements[T](b))
 }
 
-// combine sets dst to a combined with b. All are contiguous, of one type and length; dst is not a
-// or b, or the same memory.
+// combine sets dst to a combined with b. All are contiguous and of the same type and length. The
+// memory of dst does not overlap a or b.
 func (o *Operator) combine(dst, a, b mem.Buffer) error {
 	if dst.Element() != nil && o.user == nil {
 		o.kernels[dst.Kind()](dst, a, b)

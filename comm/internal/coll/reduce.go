@@ -9,9 +9,9 @@ import (
 	"weft/comm/internal/mem"
 )
 
-// Reductions. All ranks combine in an order that depends on the number of ranks (and the root)
-// only, never on time, so float results have the same bits in every run. Partial results always
-// span consecutive ranks where the operator does not commute.
+// Reductions. All ranks combine in an order that depends only on the number of ranks and the root,
+// never on time, so float results have the same bits in every run. If the operator does not
+// commute, partial results always span consecutive ranks.
 
 // partial is a partial result and the memory to receive another.
 type partial struct {
@@ -19,8 +19,8 @@ type partial struct {
 	acc, tmp mem.Buffer
 }
 
-// above combines acc with what was received in tmp from higher ranks.
-func (p *partial) above() error {
+// combineHigher combines acc with the partial result of higher ranks in tmp.
+func (p *partial) combineHigher() error {
 	if p.op.Commutes() {
 		return p.op.Apply(p.tmp, p.acc)
 	}
@@ -29,12 +29,12 @@ func (p *partial) above() error {
 	return err
 }
 
-// below combines acc with what was received in tmp from lower ranks.
-func (p *partial) below() error { return p.op.Apply(p.tmp, p.acc) }
+// combineLower combines acc with the partial result of lower ranks in tmp.
+func (p *partial) combineLower() error { return p.op.Apply(p.tmp, p.acc) }
 
-// reduceTree: Binomial tree: rank v receives from v plus each bit below its lowest, then sends to v
-// without its lowest. v counts from the root, or from rank 0 if the operator does not commute; rank
-// 0 then sends the result on to the root.
+// reduceTree is a binomial tree. Rank v receives from v plus each bit below its lowest bit, then
+// sends to v without its lowest bit. v counts from the root. If the operator does not commute, v
+// counts from rank 0, and rank 0 sends the result to the root at the end.
 func reduceTree(x *Schedule, call *Call) step {
 	in, out, op, root := call.In, call.Out, call.Op, call.Root
 	n, top := x.size, root
@@ -70,7 +70,7 @@ func reduceTree(x *Schedule, call *Call) step {
 					bit <<= 1
 				}
 			case combine:
-				if err := p.above(); err != nil {
+				if err := p.combineHigher(); err != nil {
 					return false, err
 				}
 				bit <<= 1
@@ -95,12 +95,12 @@ func reduceTree(x *Schedule, call *Call) step {
 	}
 }
 
-// foldedRanks are ranks of which a power of two takes part: the first ones act in pairs, each of
-// which has an idle one, which hands its part to the next rank before and gets the result from it
-// behind.
+// foldedRanks numbers ranks so that a power of two of them take part. The first ranks form pairs.
+// The lower rank of a pair is idle: it gives its value to the upper one before the first round, and
+// gets the result after the last round.
 type foldedRanks struct {
-	pow, extra   int // how many take part; how many pairs there are
-	me           int // the caller's number, or its partner's, among those that take part
+	pow, extra   int // how many ranks take part; how many pairs there are
+	me           int // this rank's number, or its partner's, among those that take part
 	paired, idle bool
 }
 
@@ -115,7 +115,7 @@ func foldedOf(rank, size int) foldedRanks {
 	return f
 }
 
-// rankOf returns the rank that has a number.
+// rankOf returns the rank of a number.
 func (f *foldedRanks) rankOf(number int) int {
 	if number < f.extra {
 		return 2*number + 1
@@ -123,26 +123,25 @@ func (f *foldedRanks) rankOf(number int) int {
 	return number + f.extra
 }
 
-// rounds are those of a collective in which a power of two of the ranks take part: the ranks that
-// are too many first give their values to their upper neighbours, and get the result from them.
+// rounds runs the rounds of a collective on foldedRanks.
 type rounds struct {
 	x *Schedule
 	partial
 	foldedRanks
 	out   mem.Buffer
 	state int
-	bit   int  // of this round: the partner's number is another one in it
+	bit   int  // of this round: the partner's number differs in it
 	begun bool // there was a round
 
-	// round combines what the last one has brought, and reports whether it has started transfers;
-	// if not, it was the last one.
+	// round combines what the previous round has received, and reports whether it has started
+	// transfers. If not, the rounds are over.
 	round func() (bool, error)
 }
 
 func newRounds(x *Schedule, call *Call) *rounds {
 	r := &rounds{x: x, out: call.Out, foldedRanks: foldedOf(x.rank, x.size), bit: 1}
-	r.partial = partial{op: call.Op, acc: x.staged(call.Out), tmp: x.work(call.In, call.In.Len())}
-	x.unstage(r.acc, call.In)
+	r.partial = partial{op: call.Op, acc: x.contiguous(call.Out), tmp: x.work(call.In, call.In.Len())}
+	x.move(r.acc, call.In)
 	return r
 }
 
@@ -169,7 +168,7 @@ func (r *rounds) step(int) (bool, error) {
 			}
 			r.state = exchange
 		case folded:
-			if err := r.below(); err != nil {
+			if err := r.combineLower(); err != nil {
 				return false, err
 			}
 			r.state = exchange
@@ -189,7 +188,7 @@ func (r *rounds) step(int) (bool, error) {
 				return true, nil
 			}
 		case end:
-			r.x.unstage(r.out, r.acc)
+			r.x.move(r.out, r.acc)
 			return false, nil
 		}
 	}
@@ -198,14 +197,15 @@ func (r *rounds) step(int) (bool, error) {
 // partner returns the rank with which a round exchanges.
 func (r *rounds) partner() int { return r.rankOf(r.me ^ r.bit) }
 
-// allreduceDoubling: Recursive doubling over the largest power of two that is not above Size.
+// allreduceDoubling is recursive doubling over the largest power of two that is not above the
+// number of ranks.
 func allreduceDoubling(x *Schedule, call *Call) step {
 	r := newRounds(x, call)
 	r.round = func() (bool, error) {
 		if r.begun {
-			combine := r.above
+			combine := r.combineHigher
 			if r.me&r.bit != 0 {
-				combine = r.below
+				combine = r.combineLower
 			}
 			if err := combine(); err != nil {
 				return false, err
@@ -223,22 +223,22 @@ func allreduceDoubling(x *Schedule, call *Call) step {
 	return r.step
 }
 
-// scanDoubling: In round k each rank has the result of the 2^k ranks up to itself, sends it 2^k
-// ahead and puts what it gets before its own.
+// scanDoubling: in round k each rank has the result of the 2^k ranks up to itself. It sends that to
+// the rank 2^k above, and combines what it receives with its own, in this order.
 func scanDoubling(x *Schedule, call *Call) step {
 	in, out, op := call.In, call.Out, call.Op
-	acc := x.staged(out)
+	acc := x.contiguous(out)
 	p := &partial{op: op, acc: acc, tmp: x.work(in, in.Len())}
-	x.unstage(acc, in)
+	x.move(acc, in)
 	return func(i int) (bool, error) {
 		if i > 0 && x.rank >= 1<<(i-1) {
-			if err := p.below(); err != nil {
+			if err := p.combineLower(); err != nil {
 				return false, err
 			}
 		}
 		dist := 1 << i
 		if dist >= x.size {
-			x.unstage(out, p.acc)
+			x.move(out, p.acc)
 			return false, nil
 		}
 		if x.rank >= dist {
@@ -251,9 +251,9 @@ func scanDoubling(x *Schedule, call *Call) step {
 	}
 }
 
-// allreduceHalves: as allreduceDoubling, and with the same bits, but in each round a pair of ranks
-// shares what it has: each gives the other one half, and combines the other half. Then the halves
-// come back, in the opposite order.
+// allreduceHalves computes the same bits as allreduceDoubling. In each round the two ranks of a
+// pair halve their range: each sends one half to the other rank, and combines the other half. Then
+// they exchange the results of the halves, in the opposite order of rounds.
 func allreduceHalves(x *Schedule, call *Call) step {
 	type split struct{ lo, hi, mid int }
 	var s struct {

@@ -9,26 +9,27 @@ import (
 	"weft/comm/internal/mem"
 )
 
-// Collectives of messages are schedules, which have no goroutine. The algorithms are in files by
+// A collective by messages is a schedule, which has no goroutine. The algorithms are in files by
 // operation: each makes the steps of a schedule.
 
-// step starts the transfers of step 0, 1, 2, … of a schedule, which are concurrent. The next call
-// comes when all of these are complete, on the goroutine that completed the last; between steps the
+// step starts the transfers of step i of a schedule; they are concurrent. The next call is made
+// when all of these are complete, on the goroutine that completed the last one. Between steps the
 // schedule may use the memory. more is false at the end.
 type step = func(i int) (more bool, err error)
 
-// member is a rank that makes a collective. Messages from one rank to another match in the order of
+// member is a rank that runs a collective. Messages from one rank to another match in the order of
 // the steps.
 type member interface {
-	// Send and Recv start the transfer of a buffer in this step: to a rank, or of exactly the
-	// buffer's size from one. They call begins for what does not end at once.
+	// Send and Recv start the transfer of a buffer in this step, to or from a rank. A received
+	// message has exactly the buffer's size. They call Begins for a transfer that does not complete
+	// at once.
 	Send(dst int, b mem.Buffer)
 	Recv(src int, b mem.Buffer)
-	// Next comes before each step, when the last one is over. It returns why there is to be none.
+	// Next is called before each step. An error ends the collective instead.
 	Next() error
-	// Failed tells of the first error, as soon as it is there.
+	// Failed is called with the first error, as soon as there is one.
 	Failed(err error)
-	// Over is the end, when nothing uses memory of the collective any more.
+	// Over is called at the end, when no transfer uses the collective's memory any more.
 	Over(err error)
 }
 
@@ -40,16 +41,16 @@ type Schedule struct {
 	step       step
 
 	// pending counts the transfers of the step under way, and one for the call that starts them.
-	// Who brings it to zero owns the fields below and goes on.
+	// The goroutine that brings it to zero owns the fields below and goes on.
 	pending atomic.Int32
 	failed  atomic.Pointer[error] // the first error
 
-	// Owned by whoever advances.
+	// Owned by the goroutine that calls advance.
 	next   int
 	blocks []*mem.Block // working memory, freed at the end
 }
 
-// Start begins. d is the collective; the algorithm is the one for it, by its size.
+// Start begins collective d with algorithm a.
 func (s *Schedule) Start(m member, rank, size int, a *algorithm, d *Call) {
 	s.m, s.rank, s.size = m, rank, size
 	s.step = a.steps(s, d)
@@ -72,7 +73,7 @@ func (s *Schedule) advance() {
 			}
 		}
 		if s.pending.Add(-1) != 0 {
-			return // the last transfer goes on
+			return // the goroutine that completes the last transfer goes on
 		}
 		s.pending.Store(1)
 		if !more {
@@ -82,10 +83,10 @@ func (s *Schedule) advance() {
 	}
 }
 
-// Begins counts a transfer that ended is to be called for.
+// Begins counts a transfer for which Ended will be called.
 func (s *Schedule) Begins() { s.pending.Add(1) }
 
-// Ended is the end of a transfer.
+// Ended is called at the end of a transfer.
 func (s *Schedule) Ended(err error) {
 	if err != nil {
 		s.Fail(err)
@@ -96,7 +97,7 @@ func (s *Schedule) Ended(err error) {
 	}
 }
 
-// Fail is the end of the collective with an error, when the transfers under way are over.
+// Fail ends the collective with an error after the transfers under way are complete.
 func (s *Schedule) Fail(err error) {
 	if s.failed.CompareAndSwap(nil, &err) {
 		s.m.Failed(err)
@@ -115,25 +116,26 @@ func (s *Schedule) finish() {
 	}
 }
 
-// work returns n elements of working memory, like b's. It lives as long as the collective.
+// work returns working memory for n elements like those of a buffer. It is freed at the end of the
+// collective.
 func (x *Schedule) work(like mem.Buffer, n int) mem.Buffer {
 	blk := mem.NewBlock(n * like.ElemSize())
 	x.blocks = append(x.blocks, blk)
 	return like.Over(blk.B).First(n)
 }
 
-// staged returns b itself if it is contiguous, else working memory of its size.
-func (x *Schedule) staged(b mem.Buffer) mem.Buffer {
+// contiguous returns b itself if it is contiguous, else working memory of its size.
+func (x *Schedule) contiguous(b mem.Buffer) mem.Buffer {
 	if !b.Strided() {
 		return b
 	}
 	return x.work(b, b.Len())
 }
 
-// unstage copies staged memory to where it belongs, or what is to be staged, unless it is there:
-// others may be reading it.
-func (x *Schedule) unstage(dst, staged mem.Buffer) {
-	if !mem.SameMemory(dst, staged) {
-		mem.Copy(dst, staged)
+// move copies between a buffer and its contiguous memory unless they are the same: other ranks may
+// be reading it.
+func (x *Schedule) move(dst, src mem.Buffer) {
+	if !mem.SameMemory(dst, src) {
+		mem.Copy(dst, src)
 	}
 }

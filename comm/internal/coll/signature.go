@@ -10,16 +10,16 @@ import (
 	"weft/comm/internal/mem"
 )
 
-// Collective says which collective a collective is. It is part of every message of one, and of
-// every place where ranks meet, so that two parts can be compared. Its bits are
+// Collective identifies a collective. Each message and each cell of a collective has it, so that
+// two ranks' can be compared. Its bits are
 //
-//	0–7    kind, or what the collective is for (Kind)
+//	0–7    kind (Kind)
 //	8–15   operator
 //	16–31  some bits of the communicator's history, this collective included
 //	32–55  root, plus 1
 //	56–63  kind of the elements; None if there are none
 //
-// The last one may differ where bytes are moved as plain memory; the others must not.
+// The kind of the elements may differ if they are only moved; the other bits must be equal.
 type Collective uint64
 
 const (
@@ -43,10 +43,10 @@ func (v Collective) Reduces() bool  { return v>>8&0xff != 0 }
 func (v Collective) Root() int      { return int(v>>rootShift&rootMask) - 1 } // -1: none
 func (v Collective) elem() mem.Kind { return mem.Kind(v >> ElemShift) }
 
-// Votes reports whether this is Agree or Shrink.
+// IsAgreement reports whether this is Agree or Shrink.
 func (v Collective) IsAgreement() bool { return v.Kind() == Agree || v.Kind() == Shrink }
 
-// Name returns the operation, as in Error.Op.
+// Name returns the name of the operation, as in Error.Op.
 func (v Collective) Name() string {
 	if k := int(v.Kind()); k < len(Names) {
 		return Names[k]
@@ -75,8 +75,8 @@ func (v Collective) String() string {
 	return v.Name()
 }
 
-// Fits reports whether two ranks may make the collectives v and w together, as far as these words
-// say. Mostly they are equal, which the caller may look at first.
+// Fits reports whether v and w may be the same collective at two ranks, as far as these words say.
+// Mostly they are equal, so the caller may compare them first.
 func (v Collective) Fits(w Collective) bool {
 	switch {
 	case (v^w)<<(64-ElemShift) != 0:
@@ -87,11 +87,11 @@ func (v Collective) Fits(w Collective) bool {
 	return mem.Fits(v.elem(), w.elem(), 0, 0)
 }
 
-// Signature is all that ranks must agree on in one collective.
+// Signature has all on which ranks must agree in one collective.
 type Signature struct {
 	What Collective // without bits of a history
-	Elem uint64     // kind and size of the elements, as in elemOf
-	Unit uint64     // bytes of a rank's part
+	Elem uint64     // kind and size of the elements, as in Call.Elem
+	Unit uint64     // bytes of a rank's block, as in Call.Unit
 }
 
 func NewSignature(what Collective, elem uint64, unit int) Signature {
@@ -102,8 +102,8 @@ func NewSignature(what Collective, elem uint64, unit int) Signature {
 	return Signature{what, elem, uint64(unit)}
 }
 
-// Digest returns a history with this collective at its end. Elements that are moved as plain memory
-// are not in it.
+// Digest returns the digest of a history with this collective added. The elements are not in it if
+// they are only moved.
 func (s Signature) Digest(before uint64) uint64 {
 	x := uint64(s.What)&(1<<ElemShift-1) ^ s.Unit*0x9e3779b97f4a7c15
 	if s.What.Reduces() {
@@ -113,10 +113,10 @@ func (s Signature) Digest(before uint64) uint64 {
 	return x ^ x>>32
 }
 
-// Agrees reports whether two ranks may make the collectives together.
+// Agrees reports whether s and o may be the same collective at two ranks.
 func (s Signature) Agrees(o Signature) bool {
 	if s.What.IsAgreement() && o.What.IsAgreement() {
-		return true // see note
+		return true // see History.Note
 	}
 	if !s.What.Fits(o.What) || s.Unit != o.Unit {
 		return false
@@ -129,7 +129,7 @@ func (s Signature) Agrees(o Signature) bool {
 func (s Signature) String() string {
 	size := uint64(uint32(s.Elem))
 	switch {
-	case s.Unit == 0 || s.What.Kind().MadeAs() != s.What.Kind(): // the elements are ours
+	case s.Unit == 0 || s.What.Kind().MadeAs() != s.What.Kind(): // the elements are internal
 		return s.What.String()
 	case size == 0:
 		return fmt.Sprintf("%v of %d bytes", s.What, s.Unit)
@@ -142,7 +142,7 @@ func (s Signature) String() string {
 // SignatureBytes is the length of a signature in a frame.
 const SignatureBytes = 24
 
-// Append puts it there.
+// Append appends the signature to the data of a frame.
 func (s Signature) Append(b []byte) []byte {
 	for _, w := range []uint64{uint64(s.What), s.Elem, s.Unit} {
 		b = binary.LittleEndian.AppendUint64(b, w)
@@ -150,7 +150,7 @@ func (s Signature) Append(b []byte) []byte {
 	return b
 }
 
-// SignatureOf reads it.
+// SignatureOf reads a signature of Append.
 func SignatureOf(b []byte) Signature {
 	return Signature{Collective(binary.LittleEndian.Uint64(b)), binary.LittleEndian.Uint64(b[8:]), binary.LittleEndian.Uint64(b[16:])}
 }

@@ -13,7 +13,7 @@ import (
 
 type cell [2]int64
 
-// What collectives are called, with their operators, roots and elements.
+// The texts of collectives, with their operators, roots and elements.
 func TestSignatureTexts(t *testing.T) {
 	own := NewOperator(mem.ElementOf[int64](), true, func(in, inout mem.Buffer) error { return nil })
 	ints, none, wide, odd := mem.Of([]int64{1}), mem.Buffer{}, mem.Of([]complex128{1}), mem.Of([]cell{{}})
@@ -35,7 +35,7 @@ func TestSignatureTexts(t *testing.T) {
 		"scan (prod) of 2 int64 (16 bytes)":                 {Scan, Prod, -1, ints, 16},
 		"scan (user operator) of 2 int64 (16 bytes)":        {Scan, own, -1, ints, 16},
 		"allgather of 3 elements of 16 bytes (48 bytes)":    {Allgather, nil, -1, odd, 48},
-		"dup":           {Dup, nil, -1, ints, 16}, // the elements are ours
+		"dup":           {Dup, nil, -1, ints, 16}, // the elements are internal
 		"create window": {Window, nil, -1, ints, 16},
 		"fence":         {Fence, nil, -1, none, 0},
 		"set info":      {SetInfo, nil, -1, ints, 16},
@@ -62,8 +62,8 @@ func TestSignatureTexts(t *testing.T) {
 	}
 }
 
-// Two signatures agree, with the same digest, unless one thing differs that ranks must agree on.
-// Elements that are only moved may be bytes at one of two ranks.
+// Two signatures agree, with the same digest, unless they differ in something on which ranks must
+// agree. Elements that are only moved may be bytes at one of two ranks.
 func TestSignaturesAgree(t *testing.T) {
 	ints, floats, bytes, none := mem.Of([]int64{1}), mem.Of([]float64{1}), mem.Of([]byte{1}), mem.Buffer{}
 	sig := func(k Kind, op *Operator, root int, b mem.Buffer, unit int) Signature {
@@ -71,7 +71,7 @@ func TestSignaturesAgree(t *testing.T) {
 	}
 	moved := sig(Bcast, nil, 1, ints, 16)
 	summed := sig(Reduce, Sum, 1, ints, 16)
-	vote := sig(Agree, nil, -1, none, 0)
+	agreement := sig(Agree, nil, -1, none, 0)
 	for what, x := range map[string]struct {
 		a, b   Signature
 		agrees bool
@@ -90,14 +90,14 @@ func TestSignaturesAgree(t *testing.T) {
 		"another operator":          {summed, sig(Reduce, Max, 1, ints, 16), false, false},
 		"a sum of bytes":            {summed, sig(Reduce, Sum, 1, bytes, 16), false, false},
 		"a sum of floats":           {summed, sig(Reduce, Sum, 1, floats, 16), false, false},
-		"agree and shrink":          {vote, sig(Shrink, nil, -1, none, 0), true, false},
-		"agree and a barrier":       {vote, sig(Barrier, nil, -1, none, 0), false, false},
+		"agree and shrink":          {agreement, sig(Shrink, nil, -1, none, 0), true, false},
+		"agree and a barrier":       {agreement, sig(Barrier, nil, -1, none, 0), false, false},
 		"what it is made as":        {sig(Fence, nil, -1, none, 0), sig(Barrier, nil, -1, none, 0), false, false},
 		"nothing, and another root": {sig(Bcast, nil, 1, ints, 0), sig(Bcast, nil, 2, ints, 0), false, false},
 	} {
 		require.Equal(t, x.agrees, x.a.Agrees(x.b), what)
 		require.Equal(t, x.agrees, x.b.Agrees(x.a), what)
-		if what != "another history" { // which is no part of what a history is made of
+		if what != "another history" { // Digest leaves out the bits of the history
 			require.Equal(t, x.digest, x.a.Digest(7) == x.b.Digest(7), what)
 		}
 	}
@@ -106,7 +106,7 @@ func TestSignaturesAgree(t *testing.T) {
 	require.EqualValues(t, 0, sig(Bcast, nil, 1, ints, 0).Elem)
 	require.Equal(t, moved, NewSignature(moved.What|0xffff<<HistoryShift, moved.Elem, 16), "bits of a history are no part of it")
 
-	// As far as the words say.
+	// Fits compares only the words.
 	require.True(t, moved.What.Fits(sig(Bcast, nil, 1, bytes, 99).What))
 	require.False(t, moved.What.Fits(sig(Bcast, nil, 1, floats, 16).What))
 	require.False(t, summed.What.Fits(sig(Reduce, Sum, 1, bytes, 16).What))

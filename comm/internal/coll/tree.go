@@ -12,7 +12,7 @@ import (
 // maxDepth is the depth of the deepest tree of combinations: that of 2^31 ranks.
 const maxDepth = 31
 
-// Pad is working memory of combinations.
+// Pad is working memory for combining. It comes from Pads.
 type Pad struct {
 	Acc    *mem.Block
 	levels [maxDepth]*mem.Block
@@ -20,6 +20,7 @@ type Pad struct {
 
 var Pads = sync.Pool{New: func() any { return new(Pad) }}
 
+// Release frees the memory and returns the Pad to Pads.
 func (e *Pad) Release() {
 	if e.Acc != nil {
 		e.Acc.Free()
@@ -33,6 +34,7 @@ func (e *Pad) Release() {
 	Pads.Put(e)
 }
 
+// Scratch returns n bytes of the block *b. It replaces the block if that is too small or nil.
 func Scratch(b **mem.Block, n int) []byte {
 	if *b == nil || len((*b).B) < n {
 		if *b != nil {
@@ -43,17 +45,19 @@ func Scratch(b **mem.Block, n int) []byte {
 	return (*b).B[:n]
 }
 
-// tree is the order in which a reduction combines: the same, and so the same bits, as by messages.
+// tree is the order in which a reduction combines: the same as by messages, so the results have the
+// same bits.
 type tree struct {
 	op    *Operator
 	like  mem.Buffer
 	n     int
 	Width int // a power of two that is not less than the number of leaves
-	fold  int // leaves that are two ranks: those of allreduceDoubling, beyond a power of two
+	fold  int // leaves that are two ranks: the pairs of foldedRanks
 	top   int // rank of leaf 0
 	Leaf  func(r int) []byte
 }
 
+// TreeOf returns the order of a reduction of n ranks. The caller sets Leaf.
 func TreeOf(d *Call, n int) tree {
 	t := tree{op: d.Op, like: d.In, n: n, Width: 1}
 	for 2*t.Width <= n {
@@ -72,8 +76,8 @@ func TreeOf(d *Call, n int) tree {
 	return t
 }
 
-// single returns the memory of a leaf that is one rank, nil if it is two. It does not exist if it
-// has no rank.
+// single returns the memory of leaf v if it is one rank, nil if it is two. exists is false if the
+// leaf has no rank.
 func (t *tree) single(v int) (mem []byte, exists bool) {
 	switch {
 	case v < t.fold:
@@ -84,8 +88,8 @@ func (t *tree) single(v int) (mem []byte, exists bool) {
 	return t.Leaf((v + t.fold + t.top) % t.n), true
 }
 
-// Eval leaves the combination of the leaves from lo up to hi, a power of two of them, in dst. Leaf
-// lo exists.
+// Eval sets dst to the combination of the leaves from lo up to hi. Their number is a power of two,
+// and leaf lo exists.
 func (t *tree) Eval(e *Pad, dst []byte, lo, hi, depth int) error {
 	if hi-lo == 1 {
 		if mem, _ := t.single(lo); mem != nil {
@@ -98,7 +102,7 @@ func (t *tree) Eval(e *Pad, dst []byte, lo, hi, depth int) error {
 	if _, exists := t.single(mid); !exists {
 		return t.Eval(e, dst, lo, mid, depth)
 	}
-	// The lower half where it is, or in working memory; the upper half in dst.
+	// The lower half is used in place, or is computed in working memory; the upper half in dst.
 	var lower, upper []byte
 	if mid-lo == 1 {
 		lower, _ = t.single(lo)

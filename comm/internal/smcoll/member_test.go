@@ -174,7 +174,7 @@ func TestQueue(t *testing.T) {
 		require.Len(t, queued.messages, 1)
 		require.EqualValues(t, 1, queued.messages[0].Seq)
 		require.True(t, b.Turn(b.barrier(), nil))
-		require.Equal(t, a.hist.Told(0).Last, b.hist.Told(0).Last)
+		require.Equal(t, a.hist.NewQuestion(0).Last, b.hist.NewQuestion(0).Last)
 	})
 }
 
