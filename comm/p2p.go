@@ -351,13 +351,13 @@ func (c *Comm) Iprobe(src, tag int) (bool, Status, error) {
 	if src == ProcNull {
 		return true, nullStatus, nil
 	}
-	key := match.Vain(c.ctx, src, tag)
-	if !c.proc.probe.In(key) || c.world.troubled.Load() {
+	key := match.ProbeWord(c.ctx, src, tag)
+	if !c.proc.probe.StillNothing(key) || c.world.troubled.Load() {
 		if here, st, err := c.peek(src, tag, key); here || err != nil {
 			return here, st, err
 		}
 	}
-	if !c.proc.engine.Try() || c.proc.probe.In(key) {
+	if !c.proc.engine.Try() || c.proc.probe.StillNothing(key) {
 		return false, Status{}, nil
 	}
 	return c.peek(src, tag, key)

@@ -7,16 +7,15 @@ import (
 	"weft/internal/xatomic"
 )
 
-// Node is somebody who wants to know of the completion of a request: a callback or a waiting
-// goroutine.
+// Node is a callback of a request, or a goroutine that waits for the request.
 type Node struct {
 	Next *Node
-	Func func(error)   // nil: a goroutine waits
-	Ch   chan struct{} // for it; capacity 1, at most one token per registration
+	Func func(error)   // the callback; nil: a goroutine waits
+	Ch   chan struct{} // of a waiting goroutine; capacity 1, at most one token per registration
 }
 
-// Wake gives a waiting goroutine its token. It never blocks: one channel may stand in several
-// lists, of which one token is enough.
+// Wake gives a waiting goroutine its token. It never blocks: one channel may be in several lists,
+// and one token is enough for all.
 func (n *Node) Wake() {
 	select {
 	case n.Ch <- struct{}{}:
@@ -24,10 +23,10 @@ func (n *Node) Wake() {
 	}
 }
 
-// Set is the trampolines of a job. Any goroutine may use it.
+// Set has the trampolines of a job. Any goroutine may use it.
 type Set struct{ all []Trampoline }
 
-// NewSet returns a set for so many processors.
+// NewSet returns a set for a number of processors.
 func NewSet(processors int) *Set {
 	n := minStripes
 	for n < 2*processors {
@@ -36,22 +35,22 @@ func NewSet(processors int) *Set {
 	return &Set{make([]Trampoline, n)}
 }
 
-const minStripes = 8 // a power of two, as all numbers of them
+const minStripes = 8 // a power of two, as all sizes of sets are
 
-// Run calls the callbacks of the list, now or soon, with the error. No lock is held while they run.
+// Run calls the callbacks of a list with an error, now or soon. No lock is held while they run.
 func (s *Set) Run(list *Node, err error) { s.all[stripe(len(s.all))].run(list, err) }
 
 // Trampoline bounds the depth of callbacks.
 type Trampoline struct {
-	active  xatomic.Int32 // calls of run under way
-	waiting xatomic.Int32 // lists in backlog
-	mu      xatomic.Mutex
-	backlog []deferred // guarded by mu: what has found depthLimit active
-	_       [64]byte   // they do not share a cache line
+	active   xatomic.Int32 // calls of run under way
+	deferred xatomic.Int32 // length of backlog
+	mu       xatomic.Mutex
+	backlog  []deferredList // guarded by mu: lists that found depthLimit calls active
+	_        [64]byte       // trampolines share no cache line
 }
 
-// deferred is a list of callbacks and what they are to be told.
-type deferred struct {
+// deferredList is a list of callbacks, and the error for them.
+type deferredList struct {
 	list *Node
 	err  error
 }
@@ -67,10 +66,10 @@ func (t *Trampoline) enter() bool {
 }
 
 func (t *Trampoline) run(list *Node, err error) {
-	if t.waiting.Load() > 0 || !t.enter() { // behind what waits
+	if t.deferred.Load() > 0 || !t.enter() { // lists in the backlog go first
 		t.mu.Lock()
-		t.backlog = append(t.backlog, deferred{list, err})
-		t.waiting.Add(1) // R2
+		t.backlog = append(t.backlog, deferredList{list, err})
+		t.deferred.Add(1) // R2
 		t.mu.Unlock()
 		if !t.enter() { //bug:R3
 			return
@@ -80,8 +79,8 @@ func (t *Trampoline) run(list *Node, err error) {
 	t.work(list, err)
 }
 
-// work runs callbacks until there are none left, then gives up the active place. If one panics, the
-// others still run before the panic goes on.
+// work runs callbacks until none are left, and then makes the caller inactive. If a callback
+// panics, the others still run before the panic goes on.
 func (t *Trampoline) work(list *Node, err error) {
 	calling := false
 	defer func() {
@@ -101,16 +100,16 @@ func (t *Trampoline) work(list *Node, err error) {
 			list, err = d.list, d.err
 			continue
 		}
-		t.active.Add(-1)                         //bug:L1
-		if t.waiting.Load() == 0 || !t.enter() { //bug:L2
+		t.active.Add(-1)                          //bug:L1
+		if t.deferred.Load() == 0 || !t.enter() { //bug:L2
 			return
 		}
 	}
 }
 
-// next takes what waits longest: what was deferred goes in the order in which it was completed.
-func (t *Trampoline) next() (d deferred, some bool) {
-	if t.waiting.Load() == 0 {
+// next takes the oldest list from the backlog.
+func (t *Trampoline) next() (d deferredList, some bool) {
+	if t.deferred.Load() == 0 {
 		return d, false
 	}
 	t.mu.Lock()
@@ -119,10 +118,10 @@ func (t *Trampoline) next() (d deferred, some bool) {
 		return d, false
 	}
 	d = t.backlog[0]
-	t.backlog[0] = deferred{}
+	t.backlog[0] = deferredList{}
 	if t.backlog = t.backlog[1:]; len(t.backlog) == 0 {
-		t.backlog = nil // what it has grown to is not kept
+		t.backlog = nil // frees the array
 	}
-	t.waiting.Add(-1)
+	t.deferred.Add(-1)
 	return d, true
 }

@@ -15,8 +15,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// Callbacks that run callbacks nest as deep as the limit, and no deeper: what comes on top runs
-// when there is room, in the order in which it came, with its own error. Then all is as before.
+// Callbacks that run callbacks nest as deep as the limit, and no deeper. Further lists run when
+// there is room, in their order, each with its own error. Afterwards the trampoline is empty.
 func TestTrampolineNests(t *testing.T) {
 	for _, calls := range []int{1, depthLimit - 1, depthLimit, depthLimit + 1, 3 * depthLimit} {
 		var tr Trampoline
@@ -45,15 +45,15 @@ func TestTrampolineNests(t *testing.T) {
 	}
 }
 
-// What finds no room waits in the order in which it came, each list whole, and is not kept when it
-// has run; a callback that panics takes none of the others with it.
+// Lists that find no room wait in their order, each list whole, and are not referenced after they
+// have run. If a callback panics, all others still run.
 func TestTrampolineBacklog(t *testing.T) {
 	for _, panics := range []bool{false, true} {
 		var tr Trampoline
-		tr.active.Store(depthLimit - 1) // others are at it
+		tr.active.Store(depthLimit - 1) // other calls are active
 		var order []int
 		call := func(i int) *Node { return &Node{Func: func(error) { order = append(order, i) }} }
-		var kept []deferred
+		var kept []deferredList
 		first := &Node{Func: func(error) {
 			for i := 1; i <= 5; i++ {
 				list := call(10 * i)
@@ -75,18 +75,18 @@ func TestTrampolineBacklog(t *testing.T) {
 		}
 		require.Equal(t, []int{1, 10, 11, 20, 21, 30, 31, 40, 41, 50, 51}, order)
 		require.EqualValues(t, depthLimit-1, tr.active.Load())
-		require.Zero(t, tr.waiting.Load())
+		require.Zero(t, tr.deferred.Load())
 		require.Nil(t, tr.backlog)
-		require.Equal(t, make([]deferred, 5), kept, "what has run is let go of")
+		require.Equal(t, make([]deferredList, 5), kept, "lists that have run are not referenced")
 		tr.run(call(2), nil)
 		require.Equal(t, 2, order[len(order)-1])
 		require.EqualValues(t, depthLimit-1, tr.active.Load())
-		require.Zero(t, tr.waiting.Load())
+		require.Zero(t, tr.deferred.Load())
 	}
 }
 
-// Goroutines that complete requests at one time, in chains: every callback runs once, and no stack
-// is deep.
+// Goroutines complete requests in chains, concurrently. Every callback runs once, and no stack is
+// deep.
 func TestHammer(t *testing.T) {
 	const goroutines, chains, links = 8, 50, 200
 	set := NewSet(2)
@@ -117,14 +117,14 @@ func TestHammer(t *testing.T) {
 	wg.Wait()
 	all.Wait()
 	require.EqualValues(t, goroutines*chains*links, ran.Load())
-	require.Less(t, deepest.Load(), int32(links), "a chain is as deep as it is long")
+	require.Less(t, deepest.Load(), int32(links), "no chain is as deep as it is long")
 	for i := range set.all {
 		require.Zero(t, set.all[i].active.Load())
 		require.Nil(t, set.all[i].backlog)
 	}
 }
 
-// A set has a trampoline for each of a power of two, and goroutines find several of them.
+// The size of a set is a power of two, and goroutines use several of its trampolines.
 func TestSet(t *testing.T) {
 	for procs, want := range map[int]int{0: 8, 1: 8, 4: 8, 5: 16, 128: 256, 129: 512} {
 		require.Len(t, NewSet(procs).all, want)
@@ -137,7 +137,7 @@ func TestSet(t *testing.T) {
 		wg.Go(func() {
 			n := stripe(16)
 			here.Done()
-			here.Wait() // all have a stack at one time
+			here.Wait() // all stacks exist at the same time
 			mu.Lock()
 			seen[n] = true
 			mu.Unlock()

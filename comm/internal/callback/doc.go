@@ -3,28 +3,42 @@
 
 // Package callback runs the callbacks of requests so that the stack stays shallow.
 //
-// A callback may start operations, which complete other requests, which have callbacks. Without
-// care, a chain of messages between two ranks is a recursion as deep as the chain is long. So
-// callbacks go through a [Trampoline], in which at most depthLimit calls of Run are active at a
-// time, nested in each other or side by side. What comes on top goes to its backlog, which the
-// active calls work off before they return. They do not block, so a callback waits for a short time
-// only.
+// A list of callbacks goes through these states:
 //
-// Always to defer would need somebody else who runs the callbacks, and the common depth is one.
+//	run ──R1: active < depthLimit──→ active ──all callbacks have returned──→ done
+//	 │                                 ↑
+//	 └──R2: otherwise──→ backlog ──────┘ an active call takes it
 //
-// The trampolines of a job are a [Set]. A call takes one by where the stack of its goroutine lies:
-// so goroutines of different processors rarely share one, and a chain, which stays on its
-// goroutine, nests at most depthLimit times in each of the few that its stack reaches.
+// A callback may start operations, which complete other requests, which have callbacks. Without a
+// limit, a chain of messages between two ranks is a recursion as deep as the chain is long. So
+// callbacks go through a [Trampoline]. At most depthLimit calls of run are active in a Trampoline
+// at a time, nested in each other or concurrent. Further lists go to its backlog, which the active
+// calls run before they return. Callbacks do not block, so a list in the backlog waits only for a
+// short time. Most calls are at depth one and defer nothing. If all lists were deferred, another
+// goroutine would have to run them.
+//
+// The steps, which are marked in the code:
 //
 //	run                                             leave
 //	R1 if active < depthLimit: active++, work       L1 active--
-//	R2 otherwise append to the backlog              L2 if there is a backlog, R1 once more
-//	R3 and R1 once more, for whatever waits
+//	R2 otherwise append to the backlog              L2 if there is a backlog: R1 again
+//	R3 and R1 again, for whatever is in the backlog
 //
-// Nothing waits for ever: the append of R2 and L1 are in one order. If R2 is before L1, L2 sees it.
-// If it is after L1, R3 finds room, or others that are active, of whom the same holds. Without R3:
-// the last active call finds the backlog empty and leaves; the list is appended, and nobody comes.
-// Without L2: the last active call has looked at the backlog for the last time; the list is
-// appended, R3 finds no room; the call leaves. R1 is a compare-and-swap, and no addition that is
-// taken back: while it lasted, others would find no room that there is.
+// No list stays in the backlog for ever. R2's append and the L1 of the last active call are in one
+// order. If R2 is before L1, that call's L2 finds the backlog. If R2 is after L1, R3 finds room, or
+// finds other active calls, for which the same holds.
+//
+// Bad schedules:
+//
+//   - Without R3: the last active call finds the backlog empty and leaves. The list is appended,
+//     and no call is active.
+//   - Without L2: the last active call has read the backlog for the last time. The list is
+//     appended, and R3 finds no room. The call leaves.
+//   - R1 is a compare-and-swap. If it were an addition that is undone on failure, other calls would
+//     find no room while the addition lasts, although there is room.
+//
+// The trampolines of a job are a [Set]. A call uses one that depends on the address of its
+// goroutine's stack. So goroutines of different processors rarely share one. A chain stays on its
+// goroutine, and nests at most depthLimit times in each of the few trampolines that its stack
+// reaches.
 package callback

@@ -13,13 +13,13 @@ import (
 	"weft/internal/xatomic"
 )
 
-// In every order, each callback runs once, at most depthLimit at a time, and what was deferred by
-// one goroutine in the order in which it was.
+// In every order, each callback runs once, and at most depthLimit run at a time. Lists that one
+// goroutine has deferred run in the order in which they were deferred.
 func TestExploreTrampoline(t *testing.T) {
 	for _, p := range []struct {
 		name  string
 		some  int
-		lists []int // of each goroutine
+		lists []int // by goroutine: how many lists it runs
 	}{
 		{"two", 0, []int{1, 1}},
 		{"two and more", 0, []int{2, 1}},
@@ -50,8 +50,8 @@ func TestExploreTrampoline(t *testing.T) {
 							return fmt.Errorf("goroutine %d: %d of %d callbacks have run", g, ran[g], n)
 						}
 					}
-					if tr.active.Load() != 0 || tr.waiting.Load() != 0 || tr.backlog != nil {
-						return fmt.Errorf("%d active, %d waiting, a backlog of %d", tr.active.Load(), tr.waiting.Load(), len(tr.backlog))
+					if tr.active.Load() != 0 || tr.deferred.Load() != 0 || tr.backlog != nil {
+						return fmt.Errorf("%d active, %d deferred, a backlog of %d", tr.active.Load(), tr.deferred.Load(), len(tr.backlog))
 					}
 					return nil
 				})
@@ -60,7 +60,8 @@ func TestExploreTrampoline(t *testing.T) {
 	}
 }
 
-// TestPlantedBugs: each step of the package comment, left out, is found by the exploration.
+// TestPlantedBugs leaves out each step of the package comment in turn. The exploration has to find
+// every bug.
 func TestPlantedBugs(t *testing.T) { explore.FindBugs(t, "callback", plantedBugs) }
 
 var plantedBugs = []explore.Bug{
@@ -89,7 +90,7 @@ var plantedBugs = []explore.Bug{
 	{
 		Name: "L2 before L1", File: "callback.go", Test: "TestExploreTrampoline",
 		At: "L1",
-		New: `		if t.waiting.Load() == 0 {
+		New: `		if t.deferred.Load() == 0 {
 			t.active.Add(-1)
 			return
 		}

@@ -8,18 +8,22 @@ import (
 	"sync/atomic"
 )
 
-// List is those that want to know of one completion. Its one word decides everything: nil or a list
-// of nodes (pending, newest first), &taken (somebody rearranges the list or writes a result; a few
-// instructions), &ended (complete; final).
+// List has the callbacks and waiting goroutines of one request. It is one word: nil or a list of
+// nodes (pending, newest first), &taken (a goroutine changes the list or writes the result, for a
+// few instructions), or &ended (complete; final).
+//
+//	nil, nodes ──Push, Remove──→ nil, nodes ──End, Close──→ &ended
+//	                  └─Take→ &taken ─Put─┘
 type List struct{ head atomic.Pointer[Node] }
 
 var taken, ended Node
 
-// Done reports whether it is complete.
+// Done reports whether the request is complete.
 func (l *List) Done() bool { return l.head.Load() == &ended }
 
-// Take takes the word and returns the list, or false if it is complete. Put and End give it back;
-// between, a few instructions that do not block, so contenders yield rather than park.
+// Take takes the word and returns the list, or false if the request is complete. Put or End gives
+// the word back. Only a few instructions may come between, which do not block, since contenders
+// yield instead of parking.
 func (l *List) Take() (*Node, bool) {
 	for {
 		h := l.head.Load()
@@ -36,14 +40,14 @@ func (l *List) Take() (*Node, bool) {
 	}
 }
 
-// Put gives the word back.
+// Put gives the word back, with a list.
 func (l *List) Put(list *Node) { l.head.Store(list) }
 
-// End makes it complete.
+// End gives the word back and makes the request complete.
 func (l *List) End() { l.head.Store(&ended) }
 
-// Close is Take and End at once, for a caller that alone has the right to complete it, and has
-// written its result.
+// Close is Take and End in one step. The caller is the only one that may complete the request, and
+// has written its result.
 func (l *List) Close() *Node {
 	for {
 		h := l.head.Load()
@@ -60,7 +64,7 @@ func (l *List) Close() *Node {
 	}
 }
 
-// Push registers n, or returns false if it is complete.
+// Push adds n, or returns false if the request is complete.
 func (l *List) Push(n *Node) bool {
 	for {
 		h := l.head.Load()
@@ -78,7 +82,7 @@ func (l *List) Push(n *Node) bool {
 	}
 }
 
-// Remove takes n back, and returns false if it is complete (then n's owner will have been told).
+// Remove removes n. It returns false if the request is complete; then n is notified by Tell.
 func (l *List) Remove(n *Node) bool {
 	list, ok := l.Take()
 	if !ok {
@@ -94,8 +98,8 @@ func (l *List) Remove(n *Node) bool {
 	return true
 }
 
-// Tell wakes the waiting goroutines of a complete list and runs the callbacks, oldest first. What
-// was completed is not touched any more, since a goroutine that is woken may reuse it.
+// Tell wakes the waiting goroutines of a complete list and runs the callbacks, oldest first. It
+// does not touch the request any more, since a woken goroutine may reuse that.
 func (s *Set) Tell(list *Node, err error) {
 	if list == nil {
 		return

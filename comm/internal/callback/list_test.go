@@ -9,8 +9,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// A waiter is taken back from wherever it is among the waiters of a list, and the others stay.
-func TestWaitersAreTakenBack(t *testing.T) {
+// A node is removed from any position of a list, and the others stay.
+func TestRemove(t *testing.T) {
 	for out := range 4 {
 		var l List
 		var nodes [3]*Node
@@ -21,18 +21,18 @@ func TestWaitersAreTakenBack(t *testing.T) {
 		if out < 3 {
 			require.True(t, l.Remove(nodes[out]))
 		} else {
-			require.True(t, l.Remove(&Node{}), "it changes nothing")
+			require.True(t, l.Remove(&Node{}), "a node that is not in the list")
 		}
 		NewSet(1).Tell(l.Close(), nil)
 		for i, n := range nodes {
 			require.Len(t, n.Ch, map[bool]int{true: 1}[i != out])
 		}
-		require.False(t, l.Remove(nodes[0]), "it has been told")
+		require.False(t, l.Remove(nodes[0]), "the list is complete")
 		require.False(t, l.Push(nodes[0]))
 	}
 }
 
-// What is complete is completed once.
+// A request can be completed only once.
 func TestCloseTwice(t *testing.T) {
 	var l List
 	require.Nil(t, l.Close())

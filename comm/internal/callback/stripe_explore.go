@@ -5,6 +5,6 @@
 
 package callback
 
-const depthLimit = 1 // small, so that what is behind it is soon reached
+const depthLimit = 1 // small, so that the exploration exceeds it
 
 func stripe(int) int { return 0 }

@@ -10,12 +10,13 @@ import "unsafe"
 const (
 	// depthLimit is how many calls nest in a trampoline. A guess: deep enough to be rare.
 	depthLimit = 8
-	// stackShift is of which size pieces of stack have a trampoline each: a chain stays in few of
-	// them, and goroutines, whose stacks begin at 8 KiB here, have others.
+	// Each 1<<stackShift bytes of stack addresses share a trampoline. The stack of a chain reaches
+	// few of these ranges. Stacks begin with 8 KiB, so goroutines mostly have different ranges.
 	stackShift = 14
 )
 
-// stripe returns which of n trampolines, a power of two, is the caller's: by where its stack lies.
+// stripe returns which of n trampolines the caller uses, by the address of its stack. n is a power
+// of two.
 func stripe(n int) int {
 	var here byte
 	at := uint64(uintptr(unsafe.Pointer(&here))) >> stackShift

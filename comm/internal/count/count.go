@@ -1,12 +1,12 @@
 // SPDX-FileCopyrightText: The weft authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package count counts the messages of a run: the histogram of sizes, and what each rank of each
-// communicator has sent to and received from each other one. It knows nothing of communicators but
-// their number and their ranks. ../../README.md, "Counting", says what is counted.
+// Package count counts the messages of a run: the histogram of sizes, and the messages that each
+// rank of each communicator has sent to and received from each other one. Of a communicator, it
+// knows only the number and the ranks. ../../README.md, "Counting", says what is counted.
 //
-// A [Counter] may be used by any goroutine: goroutines of one rank share its cache lines, ranks do
-// not.
+// Any goroutine may use a [Counter]. Goroutines of one rank share its cache lines; ranks share
+// none.
 package count
 
 import (
@@ -23,16 +23,16 @@ import (
 	"weft/internal/histogram"
 )
 
-// Settings say what a run counts. Constant; the same in all processes of a job.
+// Settings say what a run counts. They are constant, and the same in all processes of a job.
 type Settings struct {
 	histogram histogram.Settings
 	peers     bool      // count by communicator and peer
-	file      string    // where that goes at the end; empty: nowhere
-	out       io.Writer // where the histogram goes
+	file      string    // file for the counts by communicator and peer; empty: none
+	out       io.Writer // for the histogram
 }
 
-// New returns what the environment wants counted, and, by communicator and peer, if the program
-// wants that; nil: nothing. The histogram goes to out.
+// New returns the settings of the environment; with peers, the run also counts by communicator and
+// peer. It returns nil if nothing is counted. The histogram is written to out.
 func New(peers bool, out io.Writer) (*Settings, error) {
 	h, err := histogram.FromEnvironment()
 	if err != nil {
@@ -46,8 +46,8 @@ func New(peers bool, out io.Writer) (*Settings, error) {
 	return s, nil
 }
 
-// Text is what ranks in different processes compare, so that all know at the end what all have
-// counted. It is not for people.
+// Text returns the settings as text, for ranks in different processes to compare: at the end, their
+// counts are added up. It is not meant to be read.
 func (s *Settings) Text() []byte {
 	if s == nil {
 		return nil
@@ -56,7 +56,8 @@ func (s *Settings) Text() []byte {
 	return b
 }
 
-// Different says that ranks of a job do not count the same, of which these are the Texts.
+// Different returns the error of two ranks with different settings; mine and theirs are their
+// Texts.
 func Different(rank, other int, mine, theirs []byte) error {
 	orNone := func(b []byte) string {
 		if len(b) == 0 {
@@ -73,14 +74,14 @@ type Rank struct {
 	*Settings
 
 	mu  sync.Mutex
-	all []*Counter // guarded by mu: those that count by peer, for the end
+	all []*Counter // guarded by mu: the counters by peer, for Report
 
-	// bins are the histogram's, and one more for messages that it leaves out. They are this rank's
-	// own memory, so ranks do not write to each other's cache lines; goroutines of one rank may.
+	// bins has the bins of the histogram, and one more for messages that the histogram leaves out.
+	// They share no cache line with other ranks' data.
 	bins []atomic.Uint64
 }
 
-// NewRank returns what counts for a rank; nil if nothing is counted.
+// NewRank returns the counts of a rank; nil if nothing is counted.
 func NewRank(s *Settings) *Rank {
 	if s == nil {
 		return nil
@@ -94,29 +95,29 @@ func NewRank(s *Settings) *Rank {
 	return t
 }
 
-// Group is a communicator, as its rank sees it.
+// Group describes a communicator at one of its ranks.
 type Group struct {
 	ID    uint64
 	Rank  int
 	Size  int
 	World func(rank int) int    // the rank in the run of a member
-	Kind  func(rank int) string // what connects with it
+	Kind  func(rank int) string // the kind of connection to a member
 }
 
 // Counter counts for one rank of one communicator.
 type Counter struct {
 	of    *Rank
 	group Group
-	kinds []string // by peer: the connection
-	// bin is, by peer, whether the histogram counts it; nil if there is no histogram, or the
-	// communicator is not in it.
+	kinds []string // by peer: the kind of connection
+	// By peer: whether the histogram counts messages to it. Nil if there is no histogram, or if the
+	// histogram leaves out the communicator.
 	bin            []bool
-	sent, received []tally // by peer; nil if not wanted
+	sent, received []tally // by peer; nil if not counted
 }
 
 type tally struct{ messages, bytes atomic.Uint64 }
 
-// Attach returns what counts the messages of a communicator; nil if nothing is counted.
+// Attach returns the counter of a communicator; nil if nothing is counted.
 func (t *Rank) Attach(g Group) *Counter {
 	if t == nil {
 		return nil
@@ -140,7 +141,7 @@ func (t *Rank) Attach(g Group) *Counter {
 	return c
 }
 
-// Uncount leaves the communicator out of the histogram, before a message is sent by it.
+// Uncount leaves the communicator out of the histogram. No message has been sent yet.
 func (c *Counter) Uncount() { c.bin = nil }
 
 // Send counts a message before it is sent.
@@ -158,7 +159,7 @@ func (c *Counter) Send(dst int, length uint64) {
 	}
 }
 
-// Receive counts a message that has been matched. Other processes may say anything of their rank.
+// Receive counts a message that has been matched. src comes from another process and may be wrong.
 func (c *Counter) Receive(src int, length uint64) {
 	if c.received != nil && uint(src) < uint(len(c.received)) {
 		c.received[src].messages.Add(1)
@@ -166,7 +167,7 @@ func (c *Counter) Receive(src int, length uint64) {
 	}
 }
 
-// Peer is what a rank and one other, or itself, have sent each other.
+// Peer has the counts of a rank's messages to and from one rank.
 type Peer struct {
 	Rank             int    `json:"rank"`
 	Connection       string `json:"connection"`
@@ -176,7 +177,7 @@ type Peer struct {
 	ReceivedBytes    uint64 `json:"received_bytes"`
 }
 
-// Peers returns the counters by rank; nil if they are not wanted, also of a nil Counter.
+// Peers returns the counts by rank; nil if there are none. The Counter may be nil.
 func (c *Counter) Peers() []Peer {
 	if c == nil || c.sent == nil {
 		return nil
@@ -188,26 +189,26 @@ func (c *Counter) Peers() []Peer {
 	return peers
 }
 
-// Report is what a rank has counted, as it goes to rank 0.
+// Report has the counts of a rank, as they are sent to rank 0.
 type Report struct {
 	Bins  []uint64      `json:"bins,omitempty"`
 	Comms []GroupReport `json:"comms,omitempty"`
 }
 
-// GroupReport is that of one communicator.
+// GroupReport has a rank's counts of one communicator.
 type GroupReport struct {
 	ID    uint64 `json:"id"`
 	Ranks []int  `json:"ranks"` // of the run
 	stats
 }
 
-// stats are the counters of one rank in it.
+// stats has the counts of one rank of a communicator.
 type stats struct {
 	Rank  int    `json:"rank"`
 	Peers []Peer `json:"peers"`
 }
 
-// Report returns what the rank has counted.
+// Report returns the counts of the rank.
 func (t *Rank) Report() Report {
 	var r Report
 	for i := range t.bins {
@@ -225,7 +226,7 @@ func (t *Rank) Report() Report {
 	return r
 }
 
-// run is the file of WEFT_STATS.
+// run is the contents of the file that WEFT_STATS names.
 type run struct {
 	Version       int          `json:"version"`
 	Ranks         int          `json:"ranks"`
@@ -236,7 +237,7 @@ type run struct {
 }
 
 type bin struct {
-	Limit    uint64 `json:"limit"` // the last bin has what is larger as well
+	Limit    uint64 `json:"limit"` // the last bin also has all larger messages
 	Messages uint64 `json:"messages"`
 }
 
@@ -246,8 +247,8 @@ type groupStats struct {
 	Stats []stats `json:"stats"` // of each rank
 }
 
-// Publish prints and writes what all ranks have counted. reports are by rank; nil for ranks that
-// were lost.
+// Publish prints the histogram and writes the file, from the reports of all ranks. reports is by
+// rank, nil for lost ranks.
 func (s *Settings) Publish(reports []*Report) error {
 	all := run{Version: 1, Ranks: len(reports), Connections: s.histogram.Types}
 	var bins []uint64
@@ -288,8 +289,8 @@ func (s *Settings) Publish(reports []*Report) error {
 	return err
 }
 
-// add puts a rank's counters to those of the same communicator. All colours of a split have one
-// number, so the group counts too.
+// add adds a rank's counts to those of the same communicator. All colours of a split have the same
+// number, so the ranks are compared too.
 func (all *run) add(c *GroupReport) {
 	i := slices.IndexFunc(all.Communicators, func(g groupStats) bool { return g.ID == c.ID && slices.Equal(g.Ranks, c.Ranks) })
 	if i < 0 {

@@ -15,7 +15,8 @@ import (
 	"weft/internal/env"
 )
 
-// wanted sets the environment, and returns what is to be counted and where the histogram goes.
+// wanted sets the environment. It returns the settings, and the builder that receives the
+// histogram.
 func wanted(t *testing.T, peers bool, vars ...string) (*Settings, *strings.Builder) {
 	t.Helper()
 	for _, name := range []string{env.Histogram.Name, env.HistogramMin.Name, env.HistogramMax.Name, env.HistogramShift.Name, env.HistogramTypes.Name, env.Stats.Name} {
@@ -31,9 +32,8 @@ func wanted(t *testing.T, peers bool, vars ...string) (*Settings, *strings.Build
 	return s, &out
 }
 
-// The counters of all ranks are summed where they are there: those of ranks that are lost, or that
-// count otherwise, are missing, and the file says whose. Communicators of one number and different
-// ranks are two.
+// The counts of all reports are added up. Ranks that are lost, or have other bins, are missing, and
+// the file names them. Communicators with the same number and different ranks stay apart.
 func TestPublish(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "stats")
 	s, out := wanted(t, false, env.Histogram.Name+"=1", env.HistogramMax.Name+"=256", env.HistogramShift.Name+"=2", env.Stats.Name+"="+file)
@@ -66,7 +66,7 @@ func TestPublish(t *testing.T) {
 	}, all.Communicators)
 }
 
-// A rank counts what the program and the environment want, and nothing else.
+// A rank counts what the program or the environment selects, and nothing else.
 func TestWhatIsCounted(t *testing.T) {
 	for _, row := range []struct {
 		program bool
@@ -94,7 +94,7 @@ func TestWhatIsCounted(t *testing.T) {
 			continue
 		}
 		c.Receive(3, 5)
-		c.Receive(4, 5) // another process may say anything
+		c.Receive(4, 5) // another process may send any rank
 		c.Receive(-1, 5)
 		c.Send(2, 7)
 		c.Send(1, 8)
@@ -127,7 +127,7 @@ func TestWhatIsCounted(t *testing.T) {
 	}
 }
 
-// Ranks that count different things are told what differs.
+// The error of different settings has both texts.
 func TestDifferent(t *testing.T) {
 	s, _ := wanted(t, false, env.Histogram.Name+"=1")
 	require.ErrorContains(t, Different(0, 2, s.Text(), nil), "rank 0 and rank 2 have different settings")

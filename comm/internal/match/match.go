@@ -14,8 +14,8 @@ const (
 	Wild = -1
 )
 
-// Key names a queue: a context and given or wild values. Sources and tags of messages are never
-// negative.
+// Key names a queue: a context, and a source and a tag, each of which may be Wild. Sources and tags
+// of messages are never negative.
 type Key struct {
 	Ctx uint64
 	Src int32
@@ -55,8 +55,8 @@ func (k Key) hash() uint64 {
 	return h ^ h>>29
 }
 
-// Posted is a receive, or a waiting probe, in the engine: the entry of a recvOp, which the engine
-// does not look at.
+// Posted is a receive, or a waiting probe, in the engine. It is part of a recvOp, which the engine
+// does not know.
 type Posted struct {
 	Key    Key
 	seq    uint64
@@ -64,11 +64,11 @@ type Posted struct {
 	Next   *Posted
 	q      *queue // where it is queued; nil when it is not
 	class  uint8  // of the key, while it is queued
-	IsScan bool   // a waiting probe: it is told of a message and does not take it
+	IsScan bool   // a waiting probe: a message wakes it and stays
 }
 
-// Arrival is an unexpected message in the engine: the entry of a message, which the engine does not
-// look at.
+// Arrival is an unexpected message in the engine. It is part of a message, which the engine does
+// not know.
 type Arrival struct {
 	Key   Key
 	seq   uint64
@@ -80,7 +80,7 @@ type link struct {
 	q          *queue
 }
 
-// queue has the receives posted, the probes waiting, and the messages unexpected, for one key.
+// queue has the posted receives, the waiting probes and the unexpected messages of one key.
 type queue struct {
 	key        Key
 	chain      *queue // next in the hash bucket
@@ -93,21 +93,24 @@ type postedList struct{ head, tail *Posted }
 
 func (q *queue) empty() bool { return q.posted.head == nil && q.probes.head == nil && q.head == nil }
 
+// Matcher is the matching engine of one rank. The zero Matcher is empty.
 type Matcher struct {
-	// A message for the only receive, and a receive of the only message, need no more than these.
-	// an exact receive that is in no queue, since it came when nothing else was here; or nil
+	// Matching the only receive with a message, or the only message with a receive, reads no more
+	// than these fields.
+
+	// An exact receive that is in no queue, since nothing was queued when it was posted; or nil.
 	solo    *Posted
-	soloKey Key      // its key
-	lone    *Arrival // a message that is in no queue, likewise; or nil
+	soloKey Key      // the key of solo
+	lone    *Arrival // a message that is in no queue for the same reason; or nil
 	exact   int32    // posted receives without wildcards
 	wilds   int32    // posted receives with them
 	probes  int32    // waiting probes
 	waiting int32    // unexpected messages
-	Seq     uint64
+	Seq     uint64   // grows with each receive, probe or message that has to wait
 
 	buckets []*queue       // length a power of two
 	queues  int            // in the buckets, empty ones included
-	last    *queue         // the one found last: often the next one wanted
+	last    *queue         // the queue found last: often the next one needed
 	spare   *queue         // unused queues
 	counts  [Classes]int32 // wilds by class
 	filed   [Classes]bool
@@ -116,7 +119,7 @@ type Matcher struct {
 // Idle reports whether nothing is queued: no receive, no probe, no message.
 func (m *Matcher) Idle() bool { return m.exact|m.wilds|m.probes|m.waiting == 0 }
 
-// count counts a posted receive in, or out.
+// count adds n to the number of posted receives of a class.
 func (m *Matcher) count(class int, n int32) {
 	if class == 0 {
 		m.exact += n
@@ -126,8 +129,7 @@ func (m *Matcher) count(class int, n int32) {
 	m.counts[class] += n
 }
 
-// queueUp files what waits alone in its queue, where others may join it. The queue has nothing that
-// would have matched it.
+// queueUp moves solo or lone to its queues. These have nothing that matches it.
 func (m *Matcher) queueUp() {
 	if p := m.solo; p != nil {
 		m.solo = nil
@@ -141,7 +143,7 @@ func (m *Matcher) queueUp() {
 	}
 }
 
-// find returns the queue of a key, or nil. The callers that matter look at m.last first.
+// find returns the queue of a key, or nil. Callers on fast paths compare m.last first.
 func (m *Matcher) find(k Key) *queue {
 	if m.buckets == nil {
 		return nil
@@ -156,7 +158,7 @@ func (m *Matcher) find(k Key) *queue {
 	return q
 }
 
-// demand returns the queue of a key and makes it if need be.
+// demand returns the queue of a key, and makes it if it does not exist.
 func (m *Matcher) demand(k Key) *queue {
 	if q := m.find(k); q != nil {
 		return q
@@ -178,8 +180,9 @@ func (m *Matcher) demand(k Key) *queue {
 	return q
 }
 
-// resize drops empty queues and makes the table as large as what is left needs. It runs once per as
-// many new queues as it looks at, so its cost per message is constant.
+// resize drops empty queues and makes the table as large as the others need. It visits as many
+// queues as were made since the last resize, or a constant factor more, so its cost per message is
+// constant.
 func (m *Matcher) resize() {
 	old := m.buckets
 	live := 0
@@ -214,7 +217,7 @@ func (m *Matcher) resize() {
 	}
 }
 
-// Take finds the receive for a message that arrives, the oldest that wants it, and removes it. It
+// Take removes and returns the receive for a message that arrives: the oldest that matches it. It
 // returns nil if there is none.
 func (m *Matcher) Take(k Key) *Posted {
 	if p := m.solo; p != nil { // there is no other
@@ -248,8 +251,7 @@ func (m *Matcher) Take(k Key) *Posted {
 	return p
 }
 
-// takeAny is take where there are receives with wildcards. q is the queue of the exact key, if it
-// is there.
+// takeAny is Take when there are receives with wildcards. q is the queue of the exact key, or nil.
 func (m *Matcher) takeAny(k Key, q *queue) *Posted {
 	var best *Posted
 	if q != nil {
@@ -269,8 +271,8 @@ func (m *Matcher) takeAny(k Key, q *queue) *Posted {
 	return best
 }
 
-// Add files a message that take has found no receive for, and returns the waiting probes that it
-// satisfies, removed, as a list.
+// Add files a message for which Take has found no receive. It removes the waiting probes that match
+// it, and returns them as a list.
 func (m *Matcher) Add(a *Arrival) *Posted {
 	m.Seq++
 	a.seq = m.Seq
@@ -336,7 +338,7 @@ func (m *Matcher) Peek(k Key) *Arrival {
 	return nil
 }
 
-// fileAll starts to keep a wildcard class.
+// fileAll begins to keep a wildcard class: it files all unexpected messages in the class's queues.
 func (m *Matcher) fileAll(class int) {
 	m.filed[class] = true
 	all := m.arrivals()
@@ -389,8 +391,8 @@ func (m *Matcher) Remove(a *Arrival) {
 	}
 }
 
-// Post returns the oldest unexpected message for a receive or probe, which stays, or else files the
-// receive or probe.
+// Post returns the oldest unexpected message that matches a receive or probe; the message stays. If
+// there is none, Post files the receive or probe and returns nil.
 func (m *Matcher) Post(p *Posted) *Arrival {
 	class := p.Key.class()
 	if class == 0 && !p.IsScan && m.Idle() {
@@ -434,7 +436,7 @@ func (m *Matcher) Post(p *Posted) *Arrival {
 	return nil
 }
 
-// Unpost removes a receive or probe, and returns false if it is not there.
+// Unpost removes a receive or probe, and returns false if it is not in the engine.
 func (m *Matcher) Unpost(p *Posted) bool {
 	if p == m.solo {
 		m.solo = nil
@@ -483,8 +485,8 @@ func (m *Matcher) Each(posted func(*Posted), arrival func(*Arrival)) {
 	})
 }
 
-// Extract removes some of what is in the engine and returns it. Each is asked for once, oldest
-// first.
+// Extract removes and returns the receives and probes for which wantPosted returns true, and the
+// messages for which wantArrival does. The functions are called once for each, oldest first.
 func (m *Matcher) Extract(wantPosted func(*Posted) bool, wantArrival func(*Arrival) bool) (ps []*Posted, as []*Arrival) {
 	m.queueUp()
 	as = slices.DeleteFunc(m.arrivals(), func(a *Arrival) bool { return !wantArrival(a) })

@@ -10,8 +10,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// Whatever waits is found when the table has grown, and when it has shrunk again: receives, probes
-// and messages, with wildcards and without. The table is as large as what waits needs.
+// Waiting receives, probes and messages are found after the table has grown, and after it has
+// shrunk again. The table is as large as their queues need.
 func TestMatchTableGrowsAndShrinks(t *testing.T) {
 	for _, row := range []struct{ live, buckets int }{{1, 64}, {30, 64}, {31, 64}, {32, 128}, {62, 128}, {63, 128}, {64, 256}, {127, 256}, {128, 512}} {
 		var m Matcher
@@ -70,8 +70,8 @@ func TestMatchTableGrowsAndShrinks(t *testing.T) {
 	}
 }
 
-// The queues of keys that programs have, whose contexts, sources or tags differ by little, lie in
-// different buckets, mostly.
+// Programs use keys whose contexts, sources or tags differ by little. Their queues are mostly in
+// different buckets.
 func TestMatchKeysSpread(t *testing.T) {
 	for name, key := range map[string]func(i int) Key{
 		"tags":                func(i int) Key { return Key{0, 0, int32(i)} },
@@ -101,8 +101,8 @@ func TestMatchKeysSpread(t *testing.T) {
 	}
 }
 
-// What is taken out is asked for once, oldest first, whatever stays.
-func TestMatchExtractAsksInOrder(t *testing.T) {
+// Extract calls its functions once for each entry, oldest first, whichever entries stay.
+func TestMatchExtractCallsInOrder(t *testing.T) {
 	var m Matcher
 	var ps []*Posted
 	var as []*Arrival
@@ -133,9 +133,9 @@ func TestMatchExtractAsksInOrder(t *testing.T) {
 	}
 }
 
-// Entries are pooled by all ranks: one that was in another engine, which kept more classes, has
-// nothing to do with that one any more.
-func TestMatchEntriesGoFromEngineToEngine(t *testing.T) {
+// Entries are pooled by all ranks. One that was in another engine, which kept more classes, has no
+// links to that engine any more.
+func TestMatchEntriesAreReused(t *testing.T) {
 	k := Key{1, 0, 0}
 	var wide, narrow Matcher
 	for class := range Classes {
@@ -161,9 +161,9 @@ func TestMatchEntriesGoFromEngineToEngine(t *testing.T) {
 	require.False(t, wide.Unpost(p))
 }
 
-// The number of the engine grows with all that is queued, also with what is alone there: who looks
-// for deadlocks sees by it that something has happened.
-func TestMatchNumberGrows(t *testing.T) {
+// Seq grows with each entry that waits, solo and lone ones too: the deadlock detector sees by it
+// that there was activity.
+func TestMatchSeqGrows(t *testing.T) {
 	var m Matcher
 	last := m.Seq
 	grown := func(what string) {
@@ -185,9 +185,9 @@ func TestMatchNumberGrows(t *testing.T) {
 	grown("the only message")
 }
 
-// The queue that was found last is looked at first, and a message does not look for receives with
-// wildcards that nobody has posted.
-func TestMatchLooksWhereItFoundLast(t *testing.T) {
+// The queue that was found last is compared first. Take does not search queues of wildcard classes
+// without receives.
+func TestMatchUsesTheLastQueue(t *testing.T) {
 	var m Matcher
 	k, other := Key{1, 0, 0}, Key{1, 0, 1}
 	m.Post(&Posted{Key: k})

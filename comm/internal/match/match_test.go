@@ -20,15 +20,15 @@ import (
 
 var rewrite = flag.Bool("rewrite", false, "rewrite the golden scripts in testdata")
 
-// TestMatchScripts drives the engine step by step. A script is a list of steps, ----, and what each
-// step answers:
+// TestMatchScripts drives the engine step by step. A script is a list of steps, ----, and the
+// result of each step:
 //
 //	recv NAME CTX SRC TAG     post a receive; * is a wildcard
 //	probe NAME CTX SRC TAG    post a waiting probe
 //	msg NAME CTX SRC TAG      a message arrives
 //	peek CTX SRC TAG          look for an unexpected message
 //	cancel NAME               withdraw a receive
-//	drain                     take everything out
+//	drain                     remove everything
 func TestMatchScripts(t *testing.T) {
 	files, err := filepath.Glob("testdata/match/*")
 	require.NoError(t, err)
@@ -121,7 +121,8 @@ func runScript(t *testing.T, script string) string {
 	return out.String()
 }
 
-// modelEntry is a receive or message of the model: two plain lists, searched from the front.
+// modelEntry is a receive or message of the model, which is two plain lists, searched from the
+// front.
 type modelEntry struct {
 	key  Key
 	name int
@@ -132,7 +133,7 @@ func wants(r, m Key) bool {
 }
 
 // TestMatchOracle compares the engine with two lists over random steps. Half of the runs are
-// shallow: there is little in the engine at a time, so that receives and messages are alone in it.
+// shallow: there is little in the engine at a time, so that receives become solo and messages lone.
 func TestMatchOracle(t *testing.T) {
 	var soloTaken, soloFiled, soloWithdrawn, loneTaken, loneFiled, lonePeeked int
 	for seed := range uint64(30) {
@@ -150,7 +151,7 @@ func TestMatchOracle(t *testing.T) {
 		for step := range 1500 {
 			k := Key{uint64(rng.IntN(2)), int32(rng.IntN(3)), int32(rng.IntN(spread))}
 			x := rng.IntN(100)
-			if seed%2 == 0 && len(recvs)+len(msgs) > rng.IntN(3) { // make it fewer
+			if seed%2 == 0 && len(recvs)+len(msgs) > rng.IntN(3) { // make the lists shorter
 				switch {
 				case rng.IntN(4) == 0:
 				case len(msgs) > 0:
@@ -189,7 +190,7 @@ func TestMatchOracle(t *testing.T) {
 				}
 				i := slices.IndexFunc(msgs, func(e modelEntry) bool { return wants(k, e.key) })
 				p := new(Posted)
-				if n := len(over); n > 0 { // pooled operations come again
+				if n := len(over); n > 0 { // operations are reused
 					p, over = over[n-1], over[:n-1]
 				}
 				p.Key = k
@@ -254,8 +255,9 @@ func TestMatchOracle(t *testing.T) {
 		loneTaken, loneFiled, lonePeeked)
 }
 
-// TestMatchAllOrders compares the engine with lists over all programs of four steps, and longer
-// ones by lot: receives, waiting probes and looks of every class, messages, and receives withdrawn.
+// TestMatchAllOrders compares the engine with lists over all programs of four steps, and over
+// random longer ones. The steps are receives, waiting probes and peeks of each class, messages, and
+// withdrawals.
 func TestMatchAllOrders(t *testing.T) {
 	const length = 4
 	var keys [Classes]Key
@@ -279,13 +281,13 @@ func TestMatchAllOrders(t *testing.T) {
 	}
 }
 
-// runPlan runs a program, and says what is not as in the model. Steps are, in this order, to
-// receive and to probe by one of the keys, a message of one of three, to withdraw the oldest or the
-// newest receive or probe, and to look by all keys.
+// runPlan runs a program, and returns the first difference from the model. Steps are, in this
+// order: receive and probe by one of the keys; a message of one of three keys; withdraw the oldest
+// or the newest receive or probe; peek by all keys.
 func runPlan(keys [Classes]Key, plan []int) string {
 	var m Matcher
 	var ps []*Posted  // oldest first
-	var as []*Arrival // likewise
+	var as []*Arrival // oldest first
 	find := func(k Key) *Arrival {
 		for _, a := range as {
 			if wants(k, a.Key) {

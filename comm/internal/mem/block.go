@@ -36,7 +36,7 @@ func NewBlock(n int) *Block {
 	return &Block{B: make([]byte, n, 1<<class), class: class}
 }
 
-// Free returns the block, which nobody uses any more.
+// Free returns the block to its pool. The caller is its last user.
 func (b *Block) Free() {
 	if b.class >= 0 {
 		blockPools[b.class].Put(b)

@@ -11,8 +11,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// A vector is refused where its numbers are wrong by one, with an error that names them, and is one
-// piece where it has no gaps.
+// A vector whose numbers are wrong by one is refused, with an error that names them. A vector
+// without gaps is contiguous.
 func TestVectorBounds(t *testing.T) {
 	s := make([]int16, 10)
 	for _, row := range []struct {
@@ -54,7 +54,7 @@ func TestVectorBounds(t *testing.T) {
 	}
 	require.ErrorIs(t, Vector([]string{"a"}, -1, 2, 3).Err(), ErrType, "what cannot be moved at all comes first")
 
-	vast := make([]struct{}, 1<<36) // which takes no memory
+	vast := make([]struct{}, 1<<36) // takes no memory
 	for _, row := range []struct {
 		count, stride int
 		legal         bool
@@ -71,7 +71,7 @@ func TestVectorBounds(t *testing.T) {
 	}
 }
 
-// Memory as elements of a kind has to have whole ones, at addresses of theirs.
+// Raw memory must have whole elements of its kind, and be aligned for them.
 func TestRawBounds(t *testing.T) {
 	words := make([]uint64, 8)
 	p := unsafe.Slice((*byte)(unsafe.Pointer(&words[0])), 64)
@@ -99,7 +99,7 @@ func TestRawBounds(t *testing.T) {
 	}
 }
 
-// Kinds have names, and what has none a number; the last one that has a name is Opaque.
+// Kinds have names; others have numbers. The last kind with a name is Opaque.
 func TestKindNames(t *testing.T) {
 	seen := map[string]bool{}
 	for k := None; k < NumKinds; k++ {
@@ -117,8 +117,7 @@ func TestKindNames(t *testing.T) {
 	require.Equal(t, uintKind, Of([]uintptr{}).Kind())
 }
 
-// Elements fit those of their kind and size. Plain memory fits everything, and so does what is
-// empty.
+// Elements fit those of the same kind and size. Bytes fit everything, and so does the empty buffer.
 func TestKindsThatFit(t *testing.T) {
 	for a := None; a < NumKinds; a++ {
 		for b := None; b < NumKinds; b++ {
@@ -129,8 +128,8 @@ func TestKindsThatFit(t *testing.T) {
 	}
 }
 
-// A type that holds a pointer anywhere cannot be moved, and the error says where. An array of no
-// elements holds none.
+// A type with a pointer in it cannot be moved, and the error says where the pointer is. An array
+// without elements has no pointer.
 func TestTypesWithPointers(t *testing.T) {
 	type inner struct {
 		N int
@@ -156,8 +155,8 @@ func TestTypesWithPointers(t *testing.T) {
 	}
 }
 
-// Copies from and to some byte of a payload on take what is there: no byte before its first one and
-// none behind its last one, in each layout.
+// Copies from any byte of a payload on copy what is there. In each layout, they touch no byte
+// before the first one or after the last one.
 func TestCopyBounds(t *testing.T) {
 	for _, shape := range []struct{ count, blocklen, stride int }{{1, 24, 24}, {3, 8, 11}, {3, 9, 10}, {3, 7, 20}, {8, 3, 4}, {24, 1, 2}, {2, 16, 17}} {
 		mem := make([]byte, 100)
@@ -197,7 +196,7 @@ func TestCopyBounds(t *testing.T) {
 	}
 }
 
-// A slice of a buffer has its elements; bounds that are outside by one panic with their numbers.
+// A slice of a buffer has its elements. Bounds that are wrong by one panic, with their numbers.
 func TestSliceBounds(t *testing.T) {
 	s := []int16{1, 2, 3, 4}
 	for lo := -1; lo <= 5; lo++ {
@@ -218,8 +217,8 @@ func TestSliceBounds(t *testing.T) {
 	require.Panics(t, func() { Vector(s, 2, 1, 2).Slice(0, 0) })
 }
 
-// The short way into a buffer is for messages that need no look: one piece of the same kind and
-// size with room. What else there is it leaves as it is.
+// Take accepts only the common case: a contiguous buffer of the same kind and size with room.
+// Otherwise the buffer stays as it is.
 func TestTakes(t *testing.T) {
 	type three [3]byte
 	for _, row := range []struct {
@@ -233,7 +232,7 @@ func TestTakes(t *testing.T) {
 		{Of(make([]int64, 2)), Int64, 8, 16, 0, true},
 		{Of(make([]int64, 2)), Int64, 8, 16, 1, true},
 		{Of(make([]int64, 2)), Int64, 8, 8, 0, true},
-		// of a collective, which has to be of this size
+		// A message of a collective must have exactly this size.
 		{Of(make([]int64, 2)), Int64, 8, 8, 1, false},
 		{Of(make([]int64, 2)), Int64, 8, 24, 0, false},
 		{Of(make([]int64, 2)), Int64, 8, 0, 0, false},
@@ -268,7 +267,7 @@ func TestTakes(t *testing.T) {
 	}
 }
 
-// Memory that is used for a while in the place of a buffer's has elements of the same type.
+// Working memory that replaces a buffer's memory has elements of the same type.
 func TestOver(t *testing.T) {
 	p := make([]byte, 48)
 	for _, row := range []struct {

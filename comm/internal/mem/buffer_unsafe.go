@@ -2,8 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Package mem describes the memory of messages: where it is, what its elements are and how they are
-// laid out. It is what package comm shows as Buffer, and the one place that knows of counts and
-// strides.
+// laid out. Its Buffer is that of package comm. Only this package knows of counts and strides.
 package mem
 
 import (
@@ -17,8 +16,9 @@ import (
 // copy, and keeps the memory alive. The zero Buffer is empty.
 //
 // A Buffer has four words because the compiler keeps a struct of four words in registers. It keeps
-// one of five in memory: it writes single words there and copies them in pairs, and the processor
-// waits at such a read for as long as the rest of a send takes.
+// a struct of five words in memory: it writes them singly and copies them in pairs. Store
+// forwarding fails for such a read, and the processor waits for as long as the rest of a send
+// takes.
 type Buffer struct {
 	ptr      unsafe.Pointer
 	typ      *Element // nil: the empty buffer
@@ -41,8 +41,8 @@ func Of[T any](s []T) Buffer {
 	return At(unsafe.Pointer(unsafe.SliceData(s)), ElementOf[T](), len(s))
 }
 
-// At describes n elements at an address. The compiler must inline Of, here and in package comm:
-// their cost is just what it allows, so At must not cost more.
+// At describes n elements at an address. The compiler must inline Of, here and in package comm.
+// Their cost is just at the inlining limit, so At must not cost more.
 func At(p unsafe.Pointer, t *Element, n int) Buffer { return Buffer{ptr: p, typ: t, blocklen: n} }
 
 // Vector describes count blocks of blocklen elements of s, whose starts are stride elements apart.
@@ -110,11 +110,10 @@ func (b Buffer) Kind() Kind {
 	return b.typ.Kind
 }
 
-// Element returns what the elements are; nil for the empty buffer.
+// Element returns the type of the elements; nil for the empty buffer.
 func (b *Buffer) Element() *Element { return b.typ }
 
-// Payload returns what the elements are, and how many. (It is Element and Len, which copies the
-// Buffer.)
+// Payload returns the type of the elements, and how many there are. (Len would copy the Buffer.)
 func (b *Buffer) Payload() (t *Element, n int) { return b.typ, (b.pieces.more() + 1) * b.blocklen }
 
 // Plain reports whether the buffer is not empty and can be used.
@@ -123,7 +122,7 @@ func (b *Buffer) Plain() bool { return b.typ != nil && b.typ.Err == nil }
 // Strided reports whether the payload is in several pieces.
 func (b *Buffer) Strided() bool { return b.pieces != 0 }
 
-// Forget lets go of the memory.
+// Forget drops the reference to the memory.
 func (b *Buffer) Forget() { b.ptr = nil }
 
 // ElemSize returns the size of an element in bytes.
@@ -170,8 +169,8 @@ func (b Buffer) CopyToBytes(dst []byte, off int) int { return b.walk(dst, off, f
 // copied.
 func (b Buffer) CopyFromBytes(src []byte, off int) int { return b.walk(src, off, true) }
 
-// Show is CopyToBytes of all, to memory with room for it; of a single word, which is frequent,
-// without a call.
+// Pack is CopyToBytes of the whole payload to memory with room for it. It copies a single word,
+// which is frequent, without a call.
 func (b *Buffer) Pack(dst []byte) {
 	if len(dst) == 8 && b.pieces == 0 {
 		*(*[8]byte)(dst) = *(*[8]byte)(b.block(0))
@@ -252,9 +251,9 @@ func Copy(dst, src Buffer) int {
 	return n
 }
 
-// Take copies data of an element type into the buffer and returns true, if all is as it mostly is:
-// the buffer contiguous, of that type and not too small; and no larger, if exact. Otherwise it does
-// nothing.
+// Take copies data of an element type into the buffer and returns true in the common case: the
+// buffer is contiguous, of that type and not too small; and no larger, if exact. Otherwise it does
+// nothing and returns false.
 func (b *Buffer) Take(k Kind, size int, exact bool, data []byte) bool {
 	t := b.typ
 	if t == nil || b.pieces != 0 || t.Kind != k || t.Size != size || len(data) == 0 {
@@ -272,13 +271,13 @@ func (b *Buffer) Take(k Kind, size int, exact bool, data []byte) bool {
 	return true
 }
 
-// Memory returns that of a contiguous buffer whose payload has n bytes.
+// Memory returns the memory of a contiguous buffer whose payload has n bytes.
 func (b *Buffer) Memory(n uint64) []byte { return unsafe.Slice((*byte)(b.ptr), n) }
 
 // SameMemory reports whether two buffers begin at the same address.
 func SameMemory(a, b Buffer) bool { return a.ptr == b.ptr }
 
-// Over describes staged bytes as contiguous elements of b's type.
+// Over describes p as contiguous elements of b's type.
 func (b Buffer) Over(p []byte) Buffer {
 	n := 0
 	if b.ElemSize() > 0 {
@@ -291,9 +290,9 @@ func (b Buffer) Over(p []byte) Buffer {
 // is the buffer's element type.
 func Elements[T any](b Buffer) []T { return unsafe.Slice((*T)(b.ptr), b.blocklen) }
 
-// StreamToBytes is CopyToBytes, from the beginning of the payload, to memory that nobody on this
-// machine will read soon, such as that of a file: where it pays, the copy goes around the cache,
-// which keeps what it has.
+// StreamToBytes is CopyToBytes, from the beginning of the payload, to memory that is not read soon
+// on this machine, such as that of a file. If it pays, the copy bypasses the cache, so that other
+// data stays there.
 func (b Buffer) StreamToBytes(dst []byte) int {
 	size := b.blocklen * b.ElemSize()
 	total := b.Bytes()
@@ -311,7 +310,7 @@ func Fit(dst, src *Buffer) error {
 	return Mismatch(dst.Kind(), src.Kind(), dst.ElemSize(), src.ElemSize())
 }
 
-// Sized describes plain memory as opaque elements of a size. For tests.
+// Sized describes plain memory as opaque elements of a given size. For tests.
 func Sized(p []byte, size int) Buffer {
 	return Buffer{typ: &Element{Kind: Opaque, Size: size, Name: "opaque"}}.Over(p)
 }

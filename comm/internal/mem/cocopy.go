@@ -10,33 +10,33 @@ import (
 	"weft/internal/processors"
 )
 
-// Cocopy is a large copy, shared between the two sides of a message when one of them is parked in
-// its call: whoever came second wakes the other one before the copy instead of after it, and both
-// take pieces until there are none left. Two cores copy more than one, and the woken side gets a
-// warm half. If the woken side gets no processor in time, it finds everything done and goes on;
-// nothing waits for it then.
+// Cocopy is a large copy that both sides of a message share when one of them is parked in its call.
+// The side that comes second, the owner, wakes the parked one, the helper, before the copy instead
+// of after it. Both take pieces until none are left.
 //
-//	open ──join (woken side)──→ joined    both take pieces; who ends second releases who ended first
-//	  └────close (other side)──→ closed    all pieces were copied without the woken side
+//	open ──join (helper)──→ joined     both take pieces; the side that ends second releases the first
+//	  └────close (owner)──→ closed     the owner has copied all pieces
 //
-// The side that ended first parks until the other has finished its last piece, so neither returns
-// while its memory is in use.
+// Two cores copy faster than one, and half of the data is in the helper's cache afterwards. If the
+// helper gets no processor in time, it finds everything copied and goes on; the owner does not wait
+// for it then. In state joined, the side that ends first parks until the other one has finished its
+// last piece. So neither returns while its memory is in use.
 type Cocopy struct {
-	owner chan struct{} // constant: releases the side that came second; capacity 1
+	owner chan struct{} // constant: releases the owner; capacity 1
 
-	// Constant from taking it out of the pool until both sides have left.
+	// Constant from NewCocopy until both sides have left.
 	dst, src []byte
-	helper   chan struct{} // wakes the blocked side, and releases it at the end
+	helper   chan struct{} // wakes the helper, and releases it at the end
 
 	state atomic.Uint32 // open, joined, closed
-	next  atomic.Int64  // offset of the first piece that nobody has taken
-	ends  atomic.Int32  // sides that have ended, once joined
-	users atomic.Int32  // sides that may still look; the last one returns it to the pool
+	next  atomic.Int64  // offset of the first piece that is not taken
+	ends  atomic.Int32  // sides that have ended, if joined
+	users atomic.Int32  // sides that may still use the Cocopy; the last one returns it to the pool
 }
 
 var cocopies = sync.Pool{New: func() any { return &Cocopy{owner: make(chan struct{}, 1)} }}
 
-// NewCocopy returns a copy whose helper, who will be woken by its channel, is to call Help.
+// NewCocopy returns a copy. Its helper is woken by the channel helper, and must then call Help.
 func NewCocopy(dst, src []byte, helper chan struct{}) *Cocopy {
 	j := cocopies.Get().(*Cocopy)
 	j.dst, j.src, j.helper = dst, src, helper
@@ -47,6 +47,7 @@ func NewCocopy(dst, src []byte, helper chan struct{}) *Cocopy {
 	return j
 }
 
+// leave ends the caller's use of j.
 func (j *Cocopy) leave() {
 	if j.users.Add(-1) == 0 {
 		j.dst, j.src, j.helper = nil, nil, nil
@@ -61,16 +62,16 @@ const (
 )
 
 const (
-	// cocopyMin is the size from which copies are shared: to wake somebody on another core takes
-	// about as long as to copy 64 KiB, so below some hundred KiB little would be left to share.
-	// From the benchmark of 1 MiB messages.
+	// cocopyMin is the size in bytes from which copies are shared. Waking a goroutine on another
+	// core takes about as long as copying 64 KiB, so below some hundred KiB little is left to
+	// share. From the benchmark of 1 MiB messages.
 	cocopyMin = 256 << 10
-	// cocopyPiece is small enough to end together, and large enough that taking it costs nothing
-	// beside it.
+	// cocopyPiece is small enough that both sides end at about the same time, and so large that
+	// taking a piece costs little.
 	cocopyPiece = 64 << 10
 )
 
-// Shareable reports whether a copy is worth sharing and returns its two sides.
+// Shareable reports whether a copy is worth sharing, and returns the memory of both sides.
 func Shareable(dst, src *Buffer) (d, s []byte, ok bool) {
 	if src.Strided() || dst.Strided() || min(src.Bytes(), dst.Bytes()) < cocopyMin || processors.Count() < 2 {
 		return nil, nil, false
@@ -80,8 +81,8 @@ func Shareable(dst, src *Buffer) (d, s []byte, ok bool) {
 	return d[:min(len(d), len(s))], s[:min(len(d), len(s))], true
 }
 
-// Run wakes the helper and copies. When it returns, everything is copied. The job must be in the
-// helper's operation before.
+// Run is the owner's part: it wakes the helper and copies. When it returns, everything is copied.
+// The caller has stored j in the helper's operation before.
 func (j *Cocopy) Run() {
 	j.helper <- struct{}{}
 	j.pieces()
@@ -95,8 +96,8 @@ func (j *Cocopy) Run() {
 	j.leave()
 }
 
-// Help is what a woken side does with the job that it finds, if it finds one. It returns nil, to
-// forget the job by.
+// Help is the helper's part after it is woken; j is nil if there is no copy to share. Help returns
+// nil, for the caller to overwrite its pointer.
 func (j *Cocopy) Help() *Cocopy {
 	if j == nil {
 		return nil
@@ -113,6 +114,7 @@ func (j *Cocopy) Help() *Cocopy {
 	return nil
 }
 
+// pieces copies pieces until none are left.
 func (j *Cocopy) pieces() {
 	n := int64(len(j.dst))
 	for {

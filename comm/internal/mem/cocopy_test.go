@@ -12,7 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// patterned returns n bytes that tell where they are from.
+// patterned returns n bytes whose values depend on their offsets.
 func patterned(n int) []byte {
 	b := make([]byte, n)
 	for i := range b {
@@ -48,11 +48,11 @@ func TestShareable(t *testing.T) {
 	runtime.GOMAXPROCS(1)
 	dst, src := Of(room), Of(room)
 	_, _, ok := Shareable(&dst, &src)
-	require.False(t, ok, "nobody can help")
+	require.False(t, ok, "there is only one processor")
 }
 
-// The helper is woken before anything is copied; what both have copied is all there is; and neither
-// goes on while the other may still copy. Jobs are used again.
+// The helper is woken before anything is copied. Together both sides copy everything, and neither
+// returns while the other may still copy.
 func TestSharedCopy(t *testing.T) {
 	for _, n := range []int{0, 1, cocopyPiece - 1, cocopyPiece, cocopyPiece + 1, 5*cocopyPiece + 7} {
 		synctest.Test(t, func(t *testing.T) {
@@ -60,7 +60,7 @@ func TestSharedCopy(t *testing.T) {
 			for range 3 {
 				dst, helper := make([]byte, n), make(chan struct{})
 				j := &Cocopy{owner: make(chan struct{}, 1), dst: dst, src: src, helper: helper}
-				// the test is one, so that the pool does not get channels of the bubble
+				// One use is the test's: so the pool does not get channels of this synctest bubble.
 				j.users.Store(3)
 				ran := false
 				go func() { j.Run(); ran = true }()
@@ -80,7 +80,7 @@ func TestSharedCopy(t *testing.T) {
 	require.Nil(t, (*Cocopy)(nil).Help())
 }
 
-// Who leaves last lets go of the memory.
+// The side that leaves last drops the references to the memory.
 func TestSharedCopyKeepsNothing(t *testing.T) {
 	j := NewCocopy(make([]byte, 1), make([]byte, 1), make(chan struct{}))
 	j.leave()
@@ -101,7 +101,7 @@ func TestSharedCopyEndsTogether(t *testing.T) {
 			j := &Cocopy{owner: make(chan struct{}, 1), dst: dst, src: src, helper: helper}
 			j.users.Store(3)
 			over := 0
-			end := func(side func()) { // of one side, in the other one's absence
+			end := func(side func()) { // one side runs alone
 				go func() { side(); over++ }()
 				synctest.Wait()
 			}
@@ -110,7 +110,7 @@ func TestSharedCopyEndsTogether(t *testing.T) {
 			j.state.Store(joined)
 			if ownerFirst {
 				end(j.Run)
-				<-helper // which has woken it
+				<-helper // the wake-up
 			} else {
 				j.state.Store(open)
 				end(func() { j.Help() })
@@ -134,7 +134,7 @@ func TestSharedCopyEndsTogether(t *testing.T) {
 	}
 }
 
-// Both sides at once, again and again with the same job.
+// Both sides at once, many times with the same Cocopy.
 func TestHammerSharedCopy(t *testing.T) {
 	helper := make(chan struct{}, 1)
 	for i := range 200 {

@@ -16,7 +16,7 @@ var (
 	ErrBuffer = errors.New("bad buffer")
 )
 
-// Kind is the kind of a buffer's elements, as package comm has it.
+// Kind is the kind of a buffer's elements; it is comm.Kind.
 type Kind uint8
 
 // The kinds.
@@ -54,13 +54,13 @@ func (k Kind) String() string {
 	return fmt.Sprintf("kind(%d)", uint8(k))
 }
 
-// Element is what a buffer knows of its elements. Constant after construction, one per Go type (and
-// one per faulty buffer, to carry its error).
+// Element describes the elements of a buffer. It is constant after construction. There is one for
+// each Go type, and one for each faulty buffer, with its error.
 type Element struct {
 	Kind Kind
 	Size int
 	Name string
-	Err  error // the type or the buffer cannot be used
+	Err  error // why the type or the buffer cannot be used; or nil
 }
 
 var (
