@@ -16,9 +16,9 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// Goroutines that sleep in blocking calls are counted, and requests are not; the number that goes
-// with that changes with each of the things that happen to a rank.
-func TestWhoSleeps(t *testing.T) {
+// Goroutines that sleep in blocking calls are counted, and requests are not; activity changes with
+// each event of a rank.
+func TestAsleepCountsBlockedCalls(t *testing.T) {
 	ep, c := withNeighbours(t, true)
 	w, p := c.world, c.proc
 	count := func() int { n, _ := w.asleep(); return n }
@@ -60,15 +60,15 @@ func TestWhoSleeps(t *testing.T) {
 	p.hear(1, frameOfHeader(wire.Header{Proto: wire.Eager, Elem: mem.Byte, ElemSize: 1, Src: 1, Tag: 50}, nil))
 	changed("a frame that has come")
 	p.traffic.sent.Add(1)
-	p.traffic.here.Add(1)
+	p.traffic.received.Add(1)
 	changed("one of each")
 	p.traffic.pushes.Add(1)
 	changed("a payload")
 	p.traffic.pushes.Add(-1)
 	require.Equal(t, 7, count())
 	pending := w.pending()[p]
-	require.Len(t, pending, maxStallLines+1)
-	require.Equal(t, "and more", pending[maxStallLines])
+	require.Len(t, pending, maxDeadlockLines+1)
+	require.Equal(t, "and more", pending[maxDeadlockLines])
 	w.end(errTest)
 	for range waits {
 		require.ErrorIs(t, <-over, errTest)
@@ -81,8 +81,8 @@ func TestWhoSleeps(t *testing.T) {
 	require.Nil(t, w.at(p.rank-1))
 }
 
-// When the run has ended, each call fails with that, also with nobody.
-func TestNobodyAfterTheEnd(t *testing.T) {
+// When the run has ended, each call fails with its cause, also with ProcNull.
+func TestCallsAfterTheEnd(t *testing.T) {
 	_, all, _ := idle(t, 4, Config{})
 	c := all[1]
 	c.world.end(errTest)
@@ -103,21 +103,21 @@ func TestNobodyAfterTheEnd(t *testing.T) {
 	}
 }
 
-// A message that is here is received though its sender is lost, but not for a collective, and not
-// when the communicator is of no use any more.
-func TestMessagesThatAreHereOfTheLost(t *testing.T) {
+// A queued message is received though its sender is lost, but not for a collective, and not if the
+// communicator is revoked or the rank has ended.
+func TestQueuedMessagesOfALostRank(t *testing.T) {
 	for name, row := range map[string]struct {
 		ctx  uint64
 		src  int
 		then func(p *proc)
 		want error
 	}{
-		"a message":     {0, 1, func(p *proc) { p.lose(1, errTest) }, nil},
-		"of any source": {0, AnySource, func(p *proc) { p.lose(1, errTest) }, nil},
+		"a message":     {0, 1, func(p *proc) { p.markLost(1, errTest) }, nil},
+		"of any source": {0, AnySource, func(p *proc) { p.markLost(1, errTest) }, nil},
 		// 2: a wrong tag
-		"of another tag":            {2, 1, func(p *proc) { p.lose(1, errTest) }, errTest},
+		"of another tag":            {2, 1, func(p *proc) { p.markLost(1, errTest) }, errTest},
 		"of a revoked communicator": {0, 1, func(p *proc) { p.revoke(0) }, ErrRevoked},
-		"a collective's":            {1, 1, func(p *proc) { p.lose(2, errTest) }, errTest},
+		"a collective's":            {1, 1, func(p *proc) { p.markLost(2, errTest) }, errTest},
 		"at its end":                {0, 1, func(p *proc) { p.kill(errTest) }, errTest},
 	} {
 		_, c := withNeighbours(t, true)
@@ -131,13 +131,14 @@ func TestMessagesThatAreHereOfTheLost(t *testing.T) {
 		op := newReusedRecv()
 		op.init(c, callRecv, blockedCall, ctx, &mem.Buffer{}, row.src, int(tag))
 		p.mu.Lock()
-		err := p.barred(p.trouble.Load(), &op.recvOp)
+		err := p.barred(p.failure.Load(), &op.recvOp)
 		p.mu.Unlock()
 		require.Equal(t, row.want, err, name)
 	}
 }
 
-// What must not be copied into a receive of a collective is a disagreement that says what differs.
+// A message that must not be copied into the receive of a collective is a disagreement; the error
+// says what differs.
 func TestPartsThatDoNotFit(t *testing.T) {
 	_, c := withNeighbours(t, true)
 	what := uint64(coll.NewCollective(coll.Bcast, nil, 1)) | uint64(Int64)<<coll.ElemShift

@@ -12,9 +12,9 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// What AtEnd has been given is called once, when the run ends or is aborted, and finds what was
-// pending at its end; Run returns when it has, and not before. What is stopped is not called, and
-// nobody waits for it.
+// A function given to AtEnd is called once, when the run ends or is aborted, and finds pending
+// operations completed. Run returns when the function has, and not before. A stopped function is
+// not called, and Run does not wait for it.
 func TestAtEnd(t *testing.T) {
 	for _, abort := range []bool{false, true} {
 		var called, stopped atomic.Int32
@@ -73,7 +73,7 @@ func TestAtEnd(t *testing.T) {
 	}
 }
 
-// A function that is given when the run has ended is called at once.
+// A function that AtEnd gets after the end of the run is called at once.
 func TestAtEndOfWhatHasEnded(t *testing.T) {
 	var kept *Comm
 	require.NoError(t, Run(t.Context(), Config{}, func(c *Comm) error { kept = c; return nil }))

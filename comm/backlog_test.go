@@ -19,7 +19,7 @@ import (
 )
 
 // Several goroutines of all ranks send to one rank, more than queues and rings hold, from memory
-// that they use again at once; several goroutines there receive, at the same time or when all is
+// that they use again at once. Several goroutines there receive, at the same time or when all is
 // sent. Each message comes once, whole, and in order.
 func TestHammerBacklog(t *testing.T) {
 	ways := maps.Clone(runners)
@@ -49,8 +49,8 @@ type backlog struct {
 	seen [backlogRanks][backlogTags][backlogPer]atomic.Uint32 // how often a message has come
 }
 
-// backlogMessage writes a message into buf: its number, and what follows from that, its sender and
-// its tag.
+// backlogMessage writes a message into buf: its number, and bytes that depend on the number, the
+// sender and the tag.
 func backlogMessage(buf []byte, src, tag, i int) []byte {
 	m := buf[:[]int{4, 5, smallLen, smallLen + 1, 300, 1000, backlogRoom}[i%7]]
 	binary.LittleEndian.PutUint32(m, uint32(i))
@@ -135,7 +135,7 @@ func (b *backlog) send(c *Comm, tag int) error {
 	return nil
 }
 
-// receiveFrom has all messages of a sender with tag 0.
+// receiveFrom receives all messages of a sender with tag 0.
 func (b *backlog) receiveFrom(c *Comm, src int) error {
 	buf, next := make([]byte, backlogRoom), 0
 	for next < backlogPer {
@@ -154,7 +154,7 @@ func (b *backlog) receiveFrom(c *Comm, src int) error {
 	return nil
 }
 
-// receiveTag has some of the messages with tag 1.
+// receiveTag receives some of the messages with tag 1.
 func (b *backlog) receiveTag(c *Comm) error {
 	buf, last := make([]byte, backlogRoom), [backlogRanks]int{-1, -1, -1}
 	for b.rest[0].Add(-1) >= 0 {
@@ -168,7 +168,7 @@ func (b *backlog) receiveTag(c *Comm) error {
 	return nil
 }
 
-// receiveAny has some of the messages of another communicator, four at a time.
+// receiveAny receives some of the messages of another communicator, four at a time.
 func (b *backlog) receiveAny(d *Comm) error {
 	last := [backlogRanks]int{-1, -1, -1}
 	var bufs [4][backlogRoom]byte
@@ -192,7 +192,7 @@ func (b *backlog) receiveAny(d *Comm) error {
 	return nil
 }
 
-// check compares what has come with the message whose number it has, and returns that.
+// check compares a received message with the expected one of its number, and returns the number.
 func (b *backlog) check(st Status, err error, buf []byte) (int, error) {
 	if err != nil {
 		return 0, err

@@ -187,7 +187,7 @@ func BenchmarkMatch(b *testing.B) {
 }
 
 // BenchmarkHandoffRatio does round trips of eight bytes and of a pointer through unbuffered
-// channels in turns, on the same goroutines, so that what else the machine does falls on both; and
+// channels in turns, on the same goroutines, so that other load of the machine falls on both. It
 // reports the medians and their ratio.
 func BenchmarkHandoffRatio(b *testing.B) {
 	const trips = 500
@@ -241,8 +241,7 @@ func BenchmarkHandoffRatio(b *testing.B) {
 	b.ReportMetric(messages[len(messages)/10]/channels[len(channels)/10], "p10-ratio")
 }
 
-// BenchmarkSharedMemory is a ping-pong of ranks that have only shared memory in common, as
-// processes have.
+// BenchmarkSharedMemory is a ping-pong of ranks that share memory but no process.
 func BenchmarkSharedMemory(b *testing.B) {
 	for _, n := range []int{8, 4 << 10, 64 << 10, 1 << 20, 4 << 20} {
 		b.Run(fmt.Sprint(n), func(b *testing.B) { pingPong(b, n, runShm) })

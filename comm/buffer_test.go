@@ -89,8 +89,8 @@ func TestCopyErrors(t *testing.T) {
 	require.Zero(t, n)
 }
 
-// A message into no blocks does not fit, and nothing is written, however long a block would be; the
-// same goes for one block.
+// A message into zero blocks does not fit, and nothing is written, however long a block would be.
+// The same holds for one block of zero elements.
 func TestReceiveIntoNothing(t *testing.T) {
 	run(t, 2, func(c *Comm) error {
 		m := make([]int64, 9)

@@ -65,9 +65,8 @@ func (b Buffer) CopyToBytes(dst []byte, off int) int { return b.b.CopyToBytes(ds
 // copied.
 func (b Buffer) CopyFromBytes(src []byte, off int) int { return b.b.CopyFromBytes(src, off) }
 
-// StreamToBytes is CopyToBytes, from the beginning of the payload, to memory that nobody on this
-// machine will read soon, such as that of a file: where it pays, the copy goes around the cache,
-// which keeps what it has.
+// StreamToBytes is CopyToBytes, from the beginning of the payload, to memory that will not be
+// read soon on this machine, such as that of a file: where it pays, the copy bypasses the cache.
 func (b Buffer) StreamToBytes(dst []byte) int { return b.b.StreamToBytes(dst) }
 
 // Copy copies src to dst, any layout to any layout, in one pass, and returns the number of bytes

@@ -23,9 +23,9 @@ import (
 
 func init() { roles["fails"], roles["disagrees"] = failsRole, disagreesRole }
 
-const failsVariable = "COMM_TEST_FAILS" // what rank 1 does, and in what the others are then
+const failsVariable = "COMM_TEST_FAILS" // what rank 1 does, and which call the others are in then
 
-// failsRole is a run that ends because of what rank 1 does.
+// failsRole is a run that ends because of rank 1.
 func failsRole() error {
 	what, where, _ := strings.Cut(os.Getenv(failsVariable), " ")
 	return Main(context.Background(), Config{}, func(c *Comm) error {
@@ -65,12 +65,12 @@ func failsRole() error {
 	})
 }
 
-// When a run of several processes ends because of one rank, each rank that says anything names that
-// rank and what it did, in one sentence, on every fabric; the launcher names it too.
+// When a run of several processes ends because of one rank, each rank that reports anything names
+// that rank and what it did, in one sentence, on every fabric; the launcher names it too.
 func TestAllNameTheCause(t *testing.T) {
 	const n = 4
 	for what, c := range map[string]struct {
-		says     string // all that is said
+		says     string // all that is reported
 		status   int
 		launcher string
 	}{
@@ -102,8 +102,8 @@ func TestAllNameTheCause(t *testing.T) {
 	}
 }
 
-// An operator's panic has its value and its stack at a rank where it happened, whatever the
-// algorithm, and whichever goroutine runs it.
+// The error of an operator's panic has the value and the stack at a rank where it happened,
+// whatever the algorithm, and whichever goroutine runs it.
 func TestOperatorPanicsInProcesses(t *testing.T) {
 	for _, fabric := range []string{"shm", "tcp"} {
 		for _, size := range []int{1, 20000, 300000} {
@@ -123,15 +123,15 @@ func TestOperatorPanicsInProcesses(t *testing.T) {
 	}
 }
 
-// disagreesRole is a run whose last rank is in another collective than the others. The communicator
-// is not of all ranks.
+// disagreesRole is a run whose last rank is in another collective than the others, on a
+// communicator of some of the ranks.
 func disagreesRole() error {
 	err := Main(context.Background(), Config{}, func(c *Comm) error {
 		d, err := c.Split(min(c.Rank(), 1), 0)
 		switch {
 		case err != nil:
 			return err
-		case c.Rank() == 0: // a stranger to it
+		case c.Rank() == 0: // no member
 			return c.Barrier()
 		case c.Rank() == c.Size()-1:
 			err = d.Bcast(Of([]int{0}), 1)
@@ -147,7 +147,7 @@ func disagreesRole() error {
 	return err
 }
 
-// When ranks do not agree, each process ends with ErrMismatch, and says so in one sentence.
+// When ranks do not agree, each process ends with ErrMismatch, and reports it in one sentence.
 func TestAllNameTheDisagreement(t *testing.T) {
 	for _, fabric := range []string{"shm", "tcp"} {
 		t.Run(fabric, func(t *testing.T) {

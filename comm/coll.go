@@ -11,7 +11,7 @@ import (
 	"weft/comm/internal/wire"
 )
 
-// messageCall is a collective under way at one rank that is made of messages: a schedule that has
+// messageCall is a collective under way at one rank that is made of messages: a schedule that needs
 // no goroutine.
 //
 // Collectives of a communicator are matched by their number: their messages travel in a context of
@@ -26,40 +26,40 @@ type messageCall struct {
 	tag  int
 	cb   func(error)
 
-	// Of the step under way; owned by the schedule.
+	// Of the current step; owned by the schedule.
 	recvs []*reusedRecv
 	sends []*sendOp
 }
 
-// byMessages starts a collective that is made of messages. recorded: its caller has put it into the
-// recording, if there is one. It takes a copy, so that calls that do not come here keep theirs on
-// the stack.
+// byMessages starts a collective that is made of messages. If recorded, the caller has put it into
+// the trace recording, if there is one. byMessages takes a copy of d, so that callers that do not
+// come here keep theirs on the stack.
 func (c *Comm) byMessages(d coll.Call, recorded bool) *Request {
 	if d.Seq == 0 && !c.number(&d) {
-		if x := c.newMeetCall(&d); !c.seat.Turn(&d, x) {
+		if x := c.newMemoryCall(&d); !c.member.Turn(&d, x) {
 			return &x.Request
 		}
 	}
 	x := &messageCall{c: c, what: d.What, tag: int(d.Seq & TagUB)}
 	x.calls, x.engine = c.proc.calls, c.proc.engine
-	x.owner = x // for its name
+	x.owner = x // names the request
 	x.cb = x.schedule.Ended
 	if ev := c.proc.ev; ev != nil && !recorded {
-		x.named(ev)
-		c.collectiveBegins(ev, x.id, x.what)
+		x.setTraceID(ev)
+		c.recordCollective(ev, x.id, x.what)
 	}
 	x.schedule.Start(x, c.rank, c.size, c.world.cfg.chosen.Algorithm(d.Kind, d.Unit, c.size), &d)
 	return &x.Request
 }
 
-// number numbers a collective that is made of messages. It returns false if others of this rank
-// come first, which wait for a place where the ranks meet.
+// number numbers a collective that is made of messages. It returns false if earlier collectives of
+// this rank still wait for a slot in shared memory; d must then wait its turn.
 func (c *Comm) number(d *coll.Call) bool {
-	if c.seat != nil {
-		return c.seat.Turn(d, nil)
+	if c.member != nil {
+		return c.member.Turn(d, nil)
 	}
 	c.hist.Mu.Lock()
-	defer c.hist.recorded()
+	defer c.hist.compareIfBehind()
 	defer c.hist.Mu.Unlock()
 	c.hist.Record(d, d.Elem())
 	c.collSeq++
@@ -67,20 +67,21 @@ func (c *Comm) number(d *coll.Call) bool {
 	return true
 }
 
-// Next comes before each step.
+// Next runs before each step.
 func (x *messageCall) Next() error {
 	x.recycle()
 	return x.c.barredHere()
 }
 
-// Failed has ranks that do not agree say so now: what else this step waits for may never come.
+// Failed asks a rank that does not agree for its calls at once: this step may wait for other
+// messages that never come.
 func (x *messageCall) Failed(err error) {
 	if of, ok := errors.AsType[*Error](err); ok && errors.Is(err, errDisagrees) {
 		x.c.ask(of.Peer, true, false)
 	}
 }
 
-// recycle returns the operations of the finished step.
+// recycle puts the operations of the finished step back into their pools.
 func (x *messageCall) recycle() {
 	for _, op := range x.recvs {
 		op.release()
@@ -91,7 +92,7 @@ func (x *messageCall) recycle() {
 	x.recvs, x.sends = x.recvs[:0], x.sends[:0]
 }
 
-// Over is the end.
+// Over ends the collective.
 func (x *messageCall) Over(err error) {
 	x.recycle()
 	x.recvs, x.sends = nil, nil // the program may keep the request
@@ -101,7 +102,7 @@ func (x *messageCall) Over(err error) {
 	}
 	c := x.c
 	if of, ok := errors.AsType[*Error](err); ok && errors.Is(err, errDisagrees) {
-		c.explained(of.Err, func(err error) { x.complete(Status{}, c.failColl(x.what, err)) })
+		c.onExplanation(of.Err, func(err error) { x.complete(Status{}, c.failColl(x.what, err)) })
 		return
 	}
 	err = c.failColl(x.what, err)
@@ -147,8 +148,8 @@ func (x *messageCall) Recv(src int, buf mem.Buffer) {
 }
 
 // operatorFailed ends the run if err is an operator's panic at this rank, as if the rank's body had
-// panicked: others wait for messages that will not come, and the body may not look at the error of
-// the collective. The caller holds nothing.
+// panicked: other ranks wait for messages that will not come, and the body may ignore the error of
+// the collective. The caller holds no lock.
 func (c *Comm) operatorFailed(err error) {
 	if op, ok := errors.AsType[*operatorError](err); ok {
 		c.world.failed(c.proc.rank, &RankError{Rank: c.proc.rank, Err: op.panic})

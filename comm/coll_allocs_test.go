@@ -13,10 +13,10 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// What a blocking collective of two ranks allocates at most, at both together. Where they meet that
-// is nothing, but for the pieces of a large reduction. By messages it is what requests and
-// schedules need: operations and working memory are used again. (Under the race detector pools lose
-// what they have.)
+// The most that a blocking collective of two ranks allocates, at both together. In shared memory
+// that is nothing, except for the pieces of a large reduction. By messages, requests and schedules
+// are allocated; operations and working memory are used again. (Under the race detector pools lose
+// their contents.)
 func TestCollectivesAllocate(t *testing.T) {
 	const small, large = 1, 4096
 	x, y := make([]int64, 2*large), make([]int64, 2*large)

@@ -7,14 +7,14 @@ import (
 	"weft/comm/internal/coll"
 )
 
-// Every collective has a form that waits and one, with an I before its name, that returns a
-// request. Where all ranks are in this process, or are processes of one machine and it is small,
-// they meet (package meet); otherwise they exchange messages, by one of the algorithms in the table
-// of choose.go.
+// Every collective has a form that waits and a form, with an I before its name, that returns a
+// request. Collectives go through memory if all ranks are in this process, or if they are processes
+// of one machine and the collective is small (package smcoll). Otherwise ranks exchange messages,
+// by one of the algorithms in the table of internal/coll/choose.go.
 //
-// A form that waits may wait for all ranks to call it, also where a rank needs nothing of them, as
-// the root of a Bcast: whether it does depends on sizes and on where the ranks are. A request is
-// started without waiting for anybody.
+// A form that waits may wait for all ranks to call it, even where a rank needs nothing from the
+// others, as the root of a Bcast: this depends on sizes and on where the ranks are. Starting a
+// request waits for nothing.
 
 // Barrier returns when all ranks have called it.
 func (c *Comm) Barrier() error { return c.collective(coll.Barrier, Buffer{}, Buffer{}, Op{}, -1) }
@@ -113,14 +113,14 @@ func (c *Comm) collective(k coll.Kind, in, out Buffer, op Op, root int) error {
 	if err := d.Check(c.rank, c.size); err != nil {
 		return c.failColl(d.What, err)
 	}
-	if c.meets(&d) {
+	if c.usesMemory(&d) {
 		if c.proc.ev == nil {
-			if seq, ok := c.seat.Enter(&d); ok {
-				_, err := c.seat.Run(&d, seq, true)
+			if seq, ok := c.member.Enter(&d); ok {
+				_, err := c.member.Run(&d, seq, true)
 				return err
 			}
 		}
-		return c.meet(&d)
+		return c.byMemory(&d)
 	}
 	entered := c.proc.enter()
 	defer c.proc.leave(&entered)
@@ -132,16 +132,16 @@ func (c *Comm) icollective(k coll.Kind, in, out Buffer, op Op, root int) *Reques
 	if err := d.Check(c.rank, c.size); err != nil {
 		return doneRequest(Status{}, c.failColl(d.What, err))
 	}
-	if c.meets(&d) {
-		x := c.newMeetCall(&d)
-		c.seat.Start(&d, x)
+	if c.usesMemory(&d) {
+		x := c.newMemoryCall(&d)
+		c.member.Start(&d, x)
 		return &x.Request
 	}
 	return c.byMessages(d, false)
 }
 
-// A Purpose is what a collective is for that another package makes of those here: ranks must agree
-// on it, and errors name it. Package rma has windows, package nam stores.
+// A Purpose tells for what another package uses one of the collectives here: ranks must agree on
+// it, and errors name it. Package rma has windows, package nam stores.
 type Purpose uint8
 
 // The purposes.
@@ -164,25 +164,25 @@ func (c *Comm) IbarrierFor(p Purpose) *Request {
 	return c.icollective(coll.Kind(p), Buffer{}, Buffer{}, Op{}, -1)
 }
 
-// NoteFor has a collective counted that the caller makes of messages of its own: ranks compare at
-// the end of the run whether all have called the same ones.
+// NoteFor counts a collective that the caller makes of messages of its own: at the end of the run
+// the ranks compare whether all have called the same ones.
 func (c *Comm) NoteFor(p Purpose) {
 	if c.barredHere() == nil {
 		c.hist.note(coll.Kind(p))
 	}
 }
 
-// Disagreed says that ranks do not agree on what NoteFor has counted, and that the program hears of
-// err. Each rank finds it by itself; nothing of c is compared any more.
+// Disagreed records that ranks do not agree on what NoteFor has counted, and that the program gets
+// err. Each rank finds this out by itself. From now on nothing of c is compared.
 func (c *Comm) Disagreed(err error) {
-	c.proc.disagreed(c.hist.c.ctx, &disagreement{err: err})
-	if d := c.disagreement(c.proc.trouble.Load()); d != nil {
-		d.heard.Store(true)
+	c.proc.recordDisagreement(c.hist.c.ctx, &disagreement{err: err})
+	if d := c.disagreement(c.proc.failure.Load()); d != nil {
+		d.reported.Store(true)
 	}
 }
 
-// Later adds n to the number of collectives that the caller has taken on and not begun yet, since
-// each begins when the one before is over. While there are such, a rank whose function is over is
-// not taken for one that lacks them. To look once is enough: another rank is ahead by one at most,
-// until this one begins the next.
-func (c *Comm) Later(n int) { c.hist.later.Add(int32(n)) }
+// Later adds n to the number of collectives that the caller is committed to and has not begun yet,
+// since each begins when the one before it is over. While there are such, a rank whose function is
+// over is not reported for lacking them. One check is enough: another rank is ahead by one
+// collective at most, until this rank begins the next.
+func (c *Comm) Later(n int) { c.hist.notBegun.Add(int32(n)) }

@@ -72,7 +72,7 @@ func TestHalvesHaveTheBitsOfDoubling(t *testing.T) {
 	}
 }
 
-// Every rank must choose alike, so the choice is of what all know; and there is always one.
+// Every rank must choose alike, so the choice depends on what all know; and there is always one.
 func TestChoice(t *testing.T) {
 	for k, list := range coll.Algorithms {
 		for i, a := range list {

@@ -14,7 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// layout is memory with a payload of n bytes in blocks, and what is between them.
+// layout is memory with a payload of n bytes in blocks, and gaps between them.
 type layout struct {
 	mem        []byte
 	block, gap int
@@ -35,7 +35,7 @@ func layouts(n int) (all []layout) {
 
 func (l layout) buffer() Buffer { return Vector(l.mem, l.n/l.block, l.block, l.block+l.gap) }
 
-// fill sets the payload by its index, and all between to 0xee.
+// fill sets the payload by its index, and the gaps to 0xee.
 func (l layout) fill(f func(i int) byte) {
 	for at := range l.mem {
 		l.mem[at] = 0xee
@@ -58,7 +58,7 @@ func (l layout) check(what string, f func(i int) byte) error {
 	return nil
 }
 
-// Collectives of parts of each size about what a place has room for, in every layout.
+// Collectives of parts of sizes around the room of a slot, in every layout.
 func TestSmallPartsInEveryLayout(t *testing.T) {
 	sizes := []int{1, 2, 3, 4, 5, 6, 7, 8, 9, 12, 16, 17, 72, 108, 112, smcoll.DataMax - 1, smcoll.DataMax, smcoll.DataMax + 1, smcoll.DataMax - 1, smcoll.DataMax, smcoll.DataMax + 1, 300}
 	for how, run := range runners {
@@ -68,8 +68,8 @@ func TestSmallPartsInEveryLayout(t *testing.T) {
 	}
 }
 
-// inEveryLayout makes collectives of parts of these sizes in whatever layout the memory has, in
-// place and not: the payload is right, and what is between its blocks is left alone.
+// inEveryLayout makes collectives of parts of these sizes in every layout, in place and not: the
+// payload is right, and the gaps keep their contents.
 func inEveryLayout(c *Comm, sizes []int) error {
 	p, me := c.Size(), c.Rank()
 	of := func(r, i int) byte { return byte(r*50 + i*7 + 1) }
@@ -137,8 +137,8 @@ func inEveryLayout(c *Comm, sizes []int) error {
 	return nil
 }
 
-// An operator that leaves its goroutine, instead of returning, ends the reduction at all ranks that
-// meet for it.
+// An operator that leaves its goroutine, instead of returning, ends the reduction at all ranks in
+// shared memory.
 func TestOperatorThatLeaves(t *testing.T) {
 	for _, how := range []string{"together", "apart, shm"} {
 		// by messages, it may be called on the goroutine of another rank
@@ -157,13 +157,13 @@ func TestOperatorThatLeaves(t *testing.T) {
 	}
 }
 
-// A reduction that fails leaves strided memory as it was. What it has combined lies in memory that
-// other collectives have used before.
+// A reduction that fails leaves strided memory as it was. Its working memory was used by other
+// collectives before.
 func TestFailedReductionIntoStridedMemory(t *testing.T) {
 	for how, run := range runners {
 		for _, ranks := range []int{2, 3} {
 			_ = run(t.Context(), Config{Ranks: ranks}, func(c *Comm) error {
-				for range 20 { // what they leave
+				for range 20 { // fills that memory
 					if err := c.Allreduce(Of([]int{1, 2, 3}), Vector(make([]int, 6), 3, 1, 2), Sum); err != nil {
 						return err
 					}
@@ -180,7 +180,7 @@ func TestFailedReductionIntoStridedMemory(t *testing.T) {
 	}
 }
 
-// Nothing of any kind is combined with nothing.
+// Combining nothing with nothing works for every kind.
 func TestOperatorsOnNothing(t *testing.T) {
 	called := OpFunc(true, func(_, _ []int64) { t.Error("called") })
 	for _, op := range []Op{Sum, Min, Max, Prod, called} {
@@ -191,7 +191,7 @@ func TestOperatorsOnNothing(t *testing.T) {
 	}
 }
 
-// What Apply refuses, with what is wrong, and what it does with the first that it does not.
+// The errors of Apply for bad arguments, and its result for the first good ones.
 func TestOperatorArguments(t *testing.T) {
 	wide, x := make([]int64, 9), []int64{1, 2, 3}
 	own := OpFunc(true, func(in, inout []int64) {})

@@ -39,7 +39,7 @@ func (c *Comm) fail(op string, peer, tag int, err error) error {
 	return &Error{Op: op, Rank: c.rank, Peer: peer, Tag: tag, Err: err}
 }
 
-// Dup returns a communicator of the same ranks whose messages are apart. Collective.
+// Dup returns a communicator of the same ranks with a message context of its own. Collective.
 func (c *Comm) Dup() (*Comm, error) { return c.split(coll.Dup, 0, c.rank) }
 
 // Split returns the communicator of all ranks that give the same colour, ordered by key and, where
@@ -52,51 +52,51 @@ func (c *Comm) Split(color, key int) (*Comm, error) {
 }
 
 func (c *Comm) split(as coll.Kind, color, key int) (*Comm, error) {
-	type vote struct{ color, key, ctx, indices int64 }
+	type choice struct{ color, key, ctx, indices int64 }
 	var offer uint64
-	if c.world.together != nil {
-		offer = c.proc.near.indices.Offer()
+	if c.world.shareMemory != nil {
+		offer = c.proc.mapped.indices.Offer()
 	}
-	mine := []vote{{color: int64(color), key: int64(key), indices: int64(offer)}}
+	mine := []choice{{color: int64(color), key: int64(key), indices: int64(offer)}}
 	if c.rank == 0 {
 		mine[0].ctx = int64(c.proc.newContext())
 	}
-	votes := make([]vote, c.size)
-	if err := c.collective(as, Of(mine), Of(votes), Op{}, -1); err != nil {
-		c.proc.near.indices.GiveBack(offer)
+	choices := make([]choice, c.size)
+	if err := c.collective(as, Of(mine), Of(choices), Op{}, -1); err != nil {
+		c.proc.mapped.indices.GiveBack(offer)
 		return nil, err
 	}
 	if color == Undefined {
-		c.proc.near.indices.GiveBack(offer)
+		c.proc.mapped.indices.GiveBack(offer)
 		return nil, nil
 	}
 	var members []int
 	common := offer
-	for r, v := range votes {
+	for r, v := range choices {
 		if v.color == int64(color) {
 			members = append(members, r)
 			common &= uint64(v.indices)
 		}
 	}
-	slices.SortStableFunc(members, func(a, b int) int { return cmp.Compare(votes[a].key, votes[b].key) })
-	n := c.sub(members, uint64(votes[0].ctx))
-	if n.line = c.line; n.line == nil {
-		n.line = []uint64{c.ctx}
+	slices.SortStableFunc(members, func(a, b int) int { return cmp.Compare(choices[a].key, choices[b].key) })
+	n := c.sub(members, uint64(choices[0].ctx))
+	if n.lineage = c.lineage; n.lineage == nil {
+		n.lineage = []uint64{c.ctx}
 	}
-	n.line = append(slices.Clone(n.line), n.ctx)
+	n.lineage = append(slices.Clone(n.lineage), n.ctx)
 	index := -1
 	if common != 0 {
 		index = bits.TrailingZeros64(common)
 		offer &^= 1 << index
 	}
-	n.sit(index)
-	c.proc.near.indices.GiveBack(offer)
-	c.proc.known(n)
+	n.joinMemory(index)
+	c.proc.mapped.indices.GiveBack(offer)
+	c.proc.addComm(n)
 	return n, nil
 }
 
-// sub returns the communicator of some members, in that order, as this rank has it, if it is one of
-// them.
+// sub returns this rank's view of the communicator of some members, in that order. This rank is one
+// of them.
 func (c *Comm) sub(members []int, ctx uint64) *Comm {
 	n := &Comm{world: c.world, proc: c.proc, size: len(members), ctx: ctx, eager: c.eager}
 	n.group = make([]int32, len(members))
@@ -113,8 +113,8 @@ func (c *Comm) sub(members []int, ctx uint64) *Comm {
 	return n
 }
 
-// newContext returns a context that nobody else will return: the caller's rank and a count of its
-// own. All colours of a split share it, for their groups are disjoint.
+// newContext returns a context that no other call on any rank returns: it is made of the caller's
+// rank and a count. All colours of a split share one context, since their groups are disjoint.
 func (p *proc) newContext() uint64 {
 	n := p.made.Add(1)
 	if n > math.MaxInt32 {
@@ -123,7 +123,7 @@ func (p *proc) newContext() uint64 {
 	return uint64(p.rank+1)<<32 | uint64(n)<<1
 }
 
-// checkPeer says whether a destination, or a source if wild, can be.
+// checkPeer reports whether a rank is a valid destination or, if wildcard, a valid source.
 func (c *Comm) checkPeer(r int, wildcard bool) error {
 	if uint(r) < uint(c.size) || r == ProcNull || (wildcard && r == AnySource) {
 		return nil
@@ -144,8 +144,9 @@ func checkTag(tag int, wildcard bool) error {
 	return fmt.Errorf("%w: %d; tags are 0 to %d", ErrTag, tag, TagUB)
 }
 
-// plain reports whether the arguments of a message are in order, as they mostly are. If not, check
-// says what is wrong, if anything is. That the run lives is not looked at here: the matchers know.
+// plain reports whether the arguments of a message are valid, which is the common case. If it
+// returns false, check returns what is wrong, if anything is. plain does not check that the run
+// lives: the matchers do.
 func (c *Comm) plain(buf *mem.Buffer, peer, tag int) bool {
 	return uint(peer) < uint(c.size) && uint(tag) <= TagUB && buf.Plain()
 }
@@ -171,8 +172,8 @@ func (c *Comm) check(op string, buf *mem.Buffer, peer, tag int, wildcard bool) e
 }
 
 // Poller returns a function that delivers what has come from other processes and reports whether
-// there was anything, or nil if nothing comes in a way that can be looked at. Nothing depends on
-// its being called: it spares the time to wake a goroutine. Any goroutine may call it; it runs the
+// there was anything. It returns nil if no fabric of this rank can be polled. Nothing depends on
+// polling: it saves waking a goroutine. Any goroutine may call the function, which runs the
 // callbacks of what it completes.
 func (c *Comm) Poller() func() bool {
 	if !c.proc.engine.Polls() {
@@ -262,28 +263,29 @@ func (in Info) String() string {
 	return b.String()
 }
 
-// sit gives a new communicator its seat where its ranks meet, if they can: all are in this process,
-// or are processes of one machine. Of the latter, index tells which part of each rank's memory is
-// theirs. All ranks come to the same answer, or are lost to each other.
-func (c *Comm) sit(index int) {
+// joinMemory lets a new communicator make collectives by memory, if its ranks can: all are in this
+// process, or are processes of one machine. index tells processes which part of each rank's mapped
+// memory belongs to the communicator; negative means none. All ranks decide alike, or are lost to
+// each other.
+func (c *Comm) joinMemory(index int) {
 	w, p := c.world, c.proc
 	switch {
-	case c.size == 1 || !w.direct:
-	case !w.apart:
+	case c.size == 1 || !w.memoryColls:
+	case !w.multiProcess:
 		first := int32(c.worldRank(0))
-		c.seat = smcoll.NewMember(w.stages.Heap(c.ctx, first, c.size), c.rank, (*host)(c), &c.hist.History, &w.troubled)
-	case index >= 0 && w.together != nil && c.size <= smcoll.FlatRanks && w.together(c.group, c.size):
+		c.member = smcoll.NewMember(w.segments.Heap(c.ctx, first, c.size), c.rank, (*memberHost)(c), &c.hist.History, &w.anyFailure)
+	case index >= 0 && w.shareMemory != nil && c.size <= smcoll.FlatRanks && w.shareMemory(c.group, c.size):
 		mem, err := p.ep.Shared(p.rank)
 		if err != nil {
 			return
 		}
-		if c.seat = smcoll.NewMapped(c.size, c.rank, index, mem, (*host)(c), &c.hist.History, &w.troubled, p.near.windows); c.seat != nil {
-			p.near.add(c)
+		if c.member = smcoll.NewMapped(c.size, c.rank, index, mem, (*memberHost)(c), &c.hist.History, &w.anyFailure, p.mapped.staging); c.member != nil {
+			p.mapped.add(c)
 		}
 	}
 }
 
-// place says which rank of which communicator c is.
-func (c *Comm) place() string {
+// label names c and its rank in error texts and reports.
+func (c *Comm) label() string {
 	return fmt.Sprintf("rank %d of communicator %d (%d ranks)", c.rank, c.ctx, c.size)
 }

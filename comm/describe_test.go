@@ -18,12 +18,12 @@ type called string
 
 func (c called) String() string { return string(c) }
 
-// Requests and what waits say what they are, with peers, tags and wildcards.
+// Requests and waiting operations describe themselves, with peers, tags and wildcards.
 func TestDescriptions(t *testing.T) {
 	_, all, three := idle(t, 4, Config{})
 	b := Of(make([]int32, 3))
 	own, complete := NewRequestFor(called("a fence"))
-	meeting := three[0].Ibarrier()
+	barrier := three[0].Ibarrier()
 	for want, r := range map[string]*Request{
 		"Irecv from rank 0, tag 0, at rank 1 of communicator 0 (4 ranks)":                  all[1].Irecv(b, 0, 0),
 		"Irecv from rank 2, tag any, at rank 1 of communicator 0 (4 ranks)":                all[1].Irecv(b, 2, AnyTag),
@@ -35,9 +35,9 @@ func TestDescriptions(t *testing.T) {
 	} {
 		require.Equal(t, want, r.String())
 	}
-	require.Regexp(t, `^I?barrier at rank 2 of communicator 4294967300 \(3 ranks\)$`, meeting.String())
+	require.Regexp(t, `^I?barrier at rank 2 of communicator 4294967300 \(3 ranks\)$`, barrier.String())
 	require.False(t, own.Cancel())
-	require.False(t, meeting.Cancel())
+	require.False(t, barrier.Cancel())
 	s := all[1].Issend(b, 3, 8)
 	require.False(t, s.Cancel())
 	complete(nil)
@@ -46,7 +46,7 @@ func TestDescriptions(t *testing.T) {
 	require.True(t, r.Cancel())
 	require.False(t, r.Cancel())
 	require.Equal(t, "Irecv from rank 0, tag 5, at rank 1 of communicator 0 (4 ranks), complete", r.String())
-	require.Equal(t, "an operation", spoken(""))
+	require.Equal(t, "an operation", methodName(""))
 
 	all[2].DescribeBy(func(src, tag int) string {
 		if tag == 1 {
@@ -59,8 +59,7 @@ func TestDescriptions(t *testing.T) {
 	require.Equal(t, []string{"a window, at rank 2 of communicator 0 (4 ranks)"}, all[2].world.pending()[all[2].proc])
 }
 
-// Each error has its text, in which no rank is named twice and no package either, and what it
-// wraps.
+// Each error has its text, which names no rank and no package twice, and the errors that it wraps.
 func TestErrors(t *testing.T) {
 	p := &PanicError{Value: errTest, Stack: []byte("stack")}
 	require.ErrorIs(t, p, errTest)
@@ -91,7 +90,7 @@ func TestErrors(t *testing.T) {
 	require.NotErrorIs(t, &RemoteError{ErrMismatch.Error()}, ErrType)
 }
 
-// What is wrong with a peer or a tag is said with what is legal.
+// The error of a bad peer or tag tells which are legal.
 func TestTextsOfArguments(t *testing.T) {
 	_, all, _ := idle(t, 4, Config{})
 	for _, row := range []struct {
@@ -113,8 +112,8 @@ func TestTextsOfArguments(t *testing.T) {
 	}
 }
 
-// What others are to know of the cause of a run's end is the rank with which it began, whether it
-// is lost, and why in a sentence, without a stack.
+// The cause of a run's end that others are told has the rank with which it began, whether that rank
+// is lost, and a reason in one sentence, without a stack.
 func TestRootOf(t *testing.T) {
 	long := make([]byte, maxReason+1)
 	for i := range long {
@@ -145,8 +144,8 @@ func TestRootOf(t *testing.T) {
 	require.Equal(t, &RankError{2, &LostError{2, &RemoteError{"x"}}}, remoteCause(2, true, "x"))
 }
 
-// The contexts of communicators are even, above those of the library, and no two are equal, until a
-// rank has made 2^31 of them.
+// The contexts of communicators are even and above those that this package reserves. No two are
+// equal, until a rank has made 2^31 of them.
 func TestContexts(t *testing.T) {
 	w, _, _ := idle(t, 4, Config{})
 	seen := map[uint64]bool{}

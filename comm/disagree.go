@@ -12,7 +12,7 @@ import (
 	"weft/internal/fabric"
 )
 
-// newDisagreement says that rank r is in theirs where c's own rank is in mine.
+// newDisagreement records that rank r is in theirs where c's own rank is in mine.
 func newDisagreement(c *Comm, number uint64, r int, theirs, mine coll.Signature) *disagreement {
 	d := &disagreement{number: number, a: r, b: c.rank, sa: theirs, sb: mine}
 	if d.a > d.b {
@@ -32,7 +32,7 @@ func (d *disagreement) explain() {
 	}
 }
 
-// alsoError is an error that is of another kind as well.
+// alsoError is an error that also matches a second one.
 type alsoError struct {
 	error
 	also error
@@ -48,13 +48,14 @@ func (c *Comm) disagree(d *disagreement) {
 	}
 	p := c.proc
 	p.spreadDisagreement(c.ctx, d, ranks)
-	p.disagreed(c.ctx, d)
-	p.world.stages.Progress() // once, for all ranks of this process
+	p.recordDisagreement(c.ctx, d)
+	p.world.segments.Progress() // once, for all ranks of this process
 }
 
-// spreadDisagreement tells some ranks of the run, or all if the run survives deaths: a rank that
-// has failed by it may be known as lost before what it has said itself is heard, and nothing of it
-// is taken any more then. So each rank that hears of it first tells the others.
+// spreadDisagreement tells some ranks of the run or, if the run survives deaths, all. Reason: a
+// rank that fails by the disagreement may be known as lost before the frames that it sent itself
+// are read, and the others drop those frames then. So each rank that hears of a disagreement for
+// the first time tells the others.
 func (p *proc) spreadDisagreement(ctx uint64, d *disagreement, ranks []int) {
 	if p.world.survive {
 		ranks = allRanks(p.world.size)
@@ -62,10 +63,10 @@ func (p *proc) spreadDisagreement(ctx uint64, d *disagreement, ranks []int) {
 	p.tellOthers(ranks, d.frame(ctx))
 }
 
-// frame says to others that the ranks of a communicator do not agree.
+// frame is the frame that tells other ranks of the disagreement.
 func (d *disagreement) frame(ctx uint64) fabric.Frame {
 	f := fabric.Frame{Head: [fabric.HeadWords]uint64{ctx, d.number, uint64(d.a)<<32 | uint64(d.b), wire.Disagreeing.Word(), d.from}}
-	if d.number == 0 { // it is not known which, or not both
+	if d.number == 0 { // the number, or one of the calls, is unknown
 		f.Data = []byte(d.err.Error())[len(ErrMismatch.Error()):]
 	} else {
 		f.Data = d.sb.Append(d.sa.Append(nil))
@@ -73,7 +74,7 @@ func (d *disagreement) frame(ctx uint64) fabric.Frame {
 	return f
 }
 
-// disagreementOf reads it.
+// disagreementOf reads such a frame.
 func disagreementOf(f *fabric.Frame) (*disagreement, error) {
 	d := &disagreement{number: f.Head[1], a: int(f.Head[2] >> 32), b: int(uint32(f.Head[2])), from: f.Head[4]}
 	switch {
@@ -88,11 +89,11 @@ func disagreementOf(f *fabric.Frame) (*disagreement, error) {
 	return d, nil
 }
 
-// disagreed records that ranks of a communicator do not agree, and ends its collectives at this
-// rank. The first one counts: it returns false for others.
-func (p *proc) disagreed(ctx uint64, d *disagreement) (news bool) {
-	mine := &disagreement{err: d.err, from: d.from} // heard is this rank's
-	news = p.change(func(t *trouble) bool {
+// recordDisagreement records that ranks of a communicator do not agree, and ends its collectives at
+// this rank. Only the first disagreement counts: recordDisagreement returns false for others.
+func (p *proc) recordDisagreement(ctx uint64, d *disagreement) (news bool) {
+	mine := &disagreement{err: d.err, from: d.from} // reported is this rank's own
+	news = p.change(func(t *failureState) bool {
 		if t.disagrees[ctx] != nil {
 			return false
 		}
@@ -105,29 +106,29 @@ func (p *proc) disagreed(ctx uint64, d *disagreement) (news bool) {
 		return of == ctx|1 || of&1 != 0 && c != nil && c.hist.c.ctx == ctx
 	})
 	if news {
-		p.endBallots(ctx, mine)
+		p.endAgreements(ctx, mine)
 	}
 	return news
 }
 
 // disagreement returns why the collectives of c are lost, nil if they are not.
-func (c *Comm) disagreement(t *trouble) *disagreement {
+func (c *Comm) disagreement(t *failureState) *disagreement {
 	if t == nil || t.disagrees == nil || c.hist == nil {
 		return nil
 	}
 	return t.disagrees[c.hist.c.ctx]
 }
 
-// unheard returns a disagreement that no collective of this rank has failed with, or one with a
-// rank that has made more collectives than this one, whose function is over.
-func (p *proc) unheard() error {
+// unreported returns a disagreement that no collective of this rank has failed with, or one with a
+// rank that has made more collectives than this rank, whose function is over.
+func (p *proc) unreported() error {
 	for _, c := range p.comms.Living() {
 		c.hist.missing()
 	}
-	if t := p.trouble.Load(); t != nil {
+	if t := p.failure.Load(); t != nil {
 		for ctx, d := range t.disagrees {
-			if !d.heard.Load() && (!p.world.survive || p.find(ctx, nil) != nil) {
-				// else only others may be concerned
+			if !d.reported.Load() && (!p.world.survive || p.findComm(ctx, nil) != nil) {
+				// otherwise it may concern other ranks only
 				return d.err
 			}
 		}
@@ -135,20 +136,20 @@ func (p *proc) unheard() error {
 	return nil
 }
 
-// explained calls then with the reason why the collectives of c are lost, for which another rank
-// was asked, or is now.
-func (c *Comm) explained(err error, then func(error)) {
+// onExplanation calls then with the reason why the collectives of c are lost, once another rank has
+// told it. The caller has asked that rank, or asks it next.
+func (c *Comm) onExplanation(err error, then func(error)) {
 	p := c.proc
 	p.mu.Lock()
 	p.unexplained = append(p.unexplained, unexplained{c, err, then})
 	p.mu.Unlock()
-	if p.world.troubled.Load() {
-		p.explain()
+	if p.world.anyFailure.Load() {
+		p.endUnexplained()
 	}
 }
 
-// explain ends the wait for an explanation where there is one, or never will be.
-func (p *proc) explain() {
+// endUnexplained ends the wait of those whose explanation has come, or never will.
+func (p *proc) endUnexplained() {
 	p.mu.Lock()
 	var over, left []unexplained
 	for _, u := range p.unexplained {
@@ -168,24 +169,25 @@ func (p *proc) explain() {
 	}
 }
 
-// explanation asks rank src, and returns what explained says.
-func (c *Comm) explanation(src int, err error) error {
+// awaitExplanation asks rank src, and waits for the reason, as onExplanation.
+func (c *Comm) awaitExplanation(src int, err error) error {
 	r, complete := NewRequest()
 	r.engine = c.proc.engine
 	c.ask(src, true, false)
-	c.explained(err, complete)
+	c.onExplanation(err, complete)
 	return wait(r)
 }
 
-// compareAll has the histories of all communicators of this rank compared with those of the others,
-// at the end of its function: what no collective has found is found here. It is a frame for each
-// communicator that has made collectives, and its answer; between processes the communicator of all
-// ranks needs none, since the last barrier has its history. Each rank asks the one before it, and
-// the first one the last: a rank that has made none at all asks nobody, but is asked.
+// compareAll compares the histories of all communicators of this rank with those of the other
+// ranks, after the rank's function: this finds what no collective has found. Each communicator that
+// has made collectives costs one frame and its answer. Between processes the communicator of all
+// ranks costs nothing, since the last barrier carries its history. Each rank asks the rank before
+// it, and the first rank asks the last. A rank that has made no collective asks nobody, but is
+// asked.
 //
-// A communicator that has lost a member, or is revoked, is left out: its ranks may rightly have
-// made different collectives since. Both spread faster than messages of ranks that know of them, so
-// no rank compares with one that acts on them.
+// A communicator that has lost a member, or is revoked, is skipped: its ranks may rightly have made
+// different collectives since. The news of both spreads faster than messages of ranks that act on
+// it, so no rank compares with such a rank.
 func (p *proc) compareAll() error {
 	p.ended.Store(true)
 	var all []*Comm
@@ -195,12 +197,12 @@ func (p *proc) compareAll() error {
 		}
 	}
 	if len(all) == 0 {
-		return p.unheard()
+		return p.unreported()
 	}
 	r, complete := NewRequest()
 	r.engine = p.engine
 	asked := map[int]int{}
-	// if all neighbours agree, all do
+	// if all neighbours agree, all ranks do
 	before := func(c *Comm) int { return (c.rank + c.size - 1) % c.size }
 	for _, c := range all {
 		asked[c.worldRank(before(c))]++
@@ -210,7 +212,8 @@ func (p *proc) compareAll() error {
 	for _, c := range all {
 		c.ask(before(c), false, true)
 	}
-	if t := p.trouble.Load(); t != nil { // what is known now may have come before a was there
+	if t := p.failure.Load(); t != nil {
+		// the rank may have learned of these losses before a was stored
 		for _, r := range t.order {
 			a.Lose(r)
 		}
@@ -219,20 +222,19 @@ func (p *proc) compareAll() error {
 		}
 	}
 	_ = wait(r)
-	return p.unheard()
+	return p.unreported()
 }
 
-// inLastBarrier reports whether the last barrier compares the history of c: ranks of several
-// processes make that barrier on the world communicator, after their functions. The barrier is part
-// of the history. A rank whose function still runs does not have it yet, and that is no
-// disagreement. Ranks that survive the loss of others agree to leave instead, which is no
-// collective.
-func (c *Comm) inLastBarrier() bool { return c.ctx == 0 && c.world.apart && !c.world.survive }
+// inLastBarrier reports whether the last barrier compares the history of c. Ranks of several
+// processes make that barrier on the world communicator, after their functions, and it is part of
+// the history. A rank whose function still runs does not have it yet, which is no disagreement.
+// Ranks that survive losses make an agreement to leave instead, which is no collective.
+func (c *Comm) inLastBarrier() bool { return c.ctx == 0 && c.world.multiProcess && !c.world.survive }
 
-// endBallots ends the waiting for agreements that not all ranks have come to: some are in
+// endAgreements ends the waiting for agreements that not all ranks take part in: some are in
 // collectives instead.
-func (p *proc) endBallots(ctx uint64, d *disagreement) {
+func (p *proc) endAgreements(ctx uint64, d *disagreement) {
 	if d.from > 0 {
-		p.ballots.End(ctx, d.from, d.err)
+		p.agreements.End(ctx, d.from, d.err)
 	}
 }

@@ -19,10 +19,9 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// aCall is a collective as one rank calls it. Those with different names must not be called
-// together.
+// aCall is a collective as one rank calls it. Calls with different names must not be made together.
 type aCall struct {
-	name string // as errors have it
+	name string // as errors print it
 	call func(c *Comm, n int) error
 }
 
@@ -68,7 +67,7 @@ func (x aCall) of(n int) string {
 	return x.name
 }
 
-// Whichever two collectives ranks are in, and wherever they meet: each rank gets ErrMismatch that
+// Whichever two collectives ranks are in, by messages or in memory: each rank gets ErrMismatch that
 // names both, in that collective or in the next, and none waits for ever.
 func TestCollectivesThatDisagree(t *testing.T) {
 	defer func(d time.Duration) { staleAfter = d }(staleAfter)
@@ -107,8 +106,8 @@ func TestCollectivesThatDisagree(t *testing.T) {
 	}
 }
 
-// A rank that comes late to another collective, long after the message of the one that the other is
-// in, finds that out.
+// A rank that comes late to another collective, long after the message of the first rank's
+// collective, finds the disagreement.
 func TestLateDisagreement(t *testing.T) {
 	defer func(d time.Duration) { staleAfter = d }(staleAfter)
 	staleAfter = time.Millisecond
@@ -150,9 +149,9 @@ func disagree(c *Comm, n int, x, y aCall, odd int) error {
 	return nil
 }
 
-// What no later collective finds is found at the end of the run.
+// A disagreement that no later collective finds is found at the end of the run.
 func TestCollectivesThatDisagreeAtTheEnd(t *testing.T) {
-	var kept [4]*Comm // or nobody would know of it at the end
+	var kept [4]*Comm // else it would be unreachable at the end
 	bodies := map[string]func(c *Comm) error{
 		"of all": func(c *Comm) error { return wait(c.Ibcast(Of([]int64{1}), c.Rank())) },
 		"of a part": func(c *Comm) error {
@@ -204,7 +203,8 @@ func TestCollectivesThatDisagreeAtTheEnd(t *testing.T) {
 	}
 }
 
-// Ranks that disagree, and all handle that, end well, also where it was in the communicator of all.
+// If all ranks that disagree handle the error, the run ends well, also if the disagreement was in
+// the communicator of all.
 func TestDisagreementThatIsHandled(t *testing.T) {
 	for how, run := range runners {
 		for odd := range 3 {
@@ -226,14 +226,14 @@ func TestDisagreementThatIsHandled(t *testing.T) {
 	}
 }
 
-// Ranks that live compare at the end, whoever dies before or meanwhile. A communicator of a rank
-// that is lost is left out.
+// Ranks that live compare at the end, whichever rank dies before or meanwhile. A communicator with
+// a lost member is left out.
 func TestRanksThatLiveCompare(t *testing.T) {
 	errDies := errors.New("this rank dies")
 	var kept [4][2]*Comm
 	for how, run := range runners {
 		for _, agree := range []bool{true, false} {
-			for dies := 1; dies < len(kept); dies++ { // apart, what follows is of rank 0
+			for dies := 1; dies < len(kept); dies++ { // in processes, the rest is for rank 0 only
 				t.Run(fmt.Sprintf("%s, rank %d dies, the others agree: %v", how, dies, agree), func(t *testing.T) {
 					ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 					defer cancel()
@@ -256,7 +256,8 @@ func TestRanksThatLiveCompare(t *testing.T) {
 						if err := all.more((dies + 1) % len(kept)); err != nil && !errors.Is(err, ErrPeerLost) {
 							return err
 						}
-						// An agreement before the loss is known would be one more difference.
+						// An agreement that begins before the loss is known would be one more
+						// difference.
 						if _, err := all.Recv(Of([]int64{0}), dies, 0); !errors.Is(err, ErrPeerLost) {
 							return fmt.Errorf("a receive from a rank that dies: %w", err)
 						}
@@ -289,7 +290,7 @@ func TestRanksThatAgreeEndLate(t *testing.T) {
 	var kept [3]*Comm
 	for how, run := range runners {
 		if how == "together" {
-			continue // nobody waits for others there
+			continue // no rank waits for others there
 		}
 		t.Run(how, func(t *testing.T) {
 			ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
@@ -303,7 +304,7 @@ func TestRanksThatAgreeEndLate(t *testing.T) {
 				if err := d.Barrier(); err != nil {
 					return err
 				}
-				for c.Rank() == 1 && !c.hist.Behind() { // until another rank asks what it is at
+				for c.Rank() == 1 && !c.hist.Behind() { // until another rank asks for its history
 					if ctx.Err() != nil {
 						return ctx.Err()
 					}
@@ -324,7 +325,7 @@ func (c *Comm) more(rank int) error {
 }
 
 // Elements that are moved as plain memory agree with all others, in every collective that only
-// moves.
+// moves elements.
 func TestCollectivesOfPlainMemoryAgree(t *testing.T) {
 	run(t, 3, func(c *Comm) error {
 		for _, n := range []int{1, 5000, 100_000} {
@@ -345,7 +346,7 @@ func TestCollectivesOfPlainMemoryAgree(t *testing.T) {
 	})
 }
 
-// Who waits to hear why the ranks do not agree hears it once, whatever it is that ends the wait.
+// A caller that waits for the explanation of a disagreement gets it once, whatever ends the wait.
 func TestExplanations(t *testing.T) {
 	seen, told := errors.New("seen"), fmt.Errorf("%w: told", ErrMismatch)
 	for how, x := range map[string]struct {
@@ -354,10 +355,10 @@ func TestExplanations(t *testing.T) {
 	}{
 		"the run is over":     {func(c *Comm) { c.world.end(errors.New("aborted")) }, seen},
 		"this rank is over":   {func(c *Comm) { c.proc.kill(errors.New("killed")) }, seen},
-		"a member is lost":    {func(c *Comm) { c.proc.lose(1, &LostError{Rank: 1, Err: errors.New("gone")}) }, seen},
+		"a member is lost":    {func(c *Comm) { c.proc.markLost(1, &LostError{Rank: 1, Err: errors.New("gone")}) }, seen},
 		"it is revoked":       {func(c *Comm) { c.proc.revoke(c.ctx) }, seen},
-		"another rank says":   {func(c *Comm) { c.proc.disagreed(c.ctx, &disagreement{err: told}) }, told},
-		"of another, nothing": {func(c *Comm) { c.proc.disagreed(c.ctx+2, &disagreement{err: told}) }, nil},
+		"another rank says":   {func(c *Comm) { c.proc.recordDisagreement(c.ctx, &disagreement{err: told}) }, told},
+		"of another, nothing": {func(c *Comm) { c.proc.recordDisagreement(c.ctx+2, &disagreement{err: told}) }, nil},
 	} {
 		for _, before := range []bool{false, true} {
 			_, c := withNeighbours(t, true)
@@ -365,7 +366,7 @@ func TestExplanations(t *testing.T) {
 				x.end(c)
 			}
 			var got []error
-			c.explained(seen, func(err error) { got = append(got, err) })
+			c.onExplanation(seen, func(err error) { got = append(got, err) })
 			if !before {
 				require.Empty(t, got, how)
 				x.end(c)

@@ -13,9 +13,9 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// A disagreement names the lower rank first, whichever of the two has seen it; says since when
-// nobody is to wait for agreements; and is of ErrType too if nothing but the elements differ.
-// Another process reads the same.
+// A disagreement names the lower rank first, whichever of the two has seen it; it has the number
+// from which no rank must wait for agreements; and it matches ErrType too if only the elements
+// differ. Another process reads the same.
 func TestDisagreementFrames(t *testing.T) {
 	c := &Comm{rank: 2}
 	elems := func(k coll.Kind, b Buffer, unit int) coll.Signature {

@@ -21,30 +21,31 @@
 //
 // An operation that has been started is a [Request]. Its state is one atomic word:
 //
-//	pending (nil, or a list of who waits) ⇄ locked → done
+//	pending (nil, or a list of waiters) ⇄ locked → done
 //
-// locked lasts a few instructions: somebody takes a waiter from the list, or writes the result.
-// done is final. Whoever makes the last step of the operation completes the request, wakes the
-// goroutines in Wait, and calls the callbacks of OnDone; see [Request] for where these run. Nothing
-// polls.
+// locked lasts a few instructions: a goroutine takes a waiter from the list, or writes the result.
+// done is final. The goroutine that makes the last step of the operation completes the request,
+// wakes the goroutines in Wait, and calls the callbacks of OnDone; see [Request] for where these
+// run. No goroutine polls the state.
 //
 // # Messages
 //
-// Each rank has a matcher: its posted receives, and the messages that came before their receives. A
-// message is matched on the goroutine of whoever came second. If that is the sender, it copies
-// straight from its memory to the receiver's. If it is the receiver, a small message has been
-// copied to pooled memory and its sender has gone on (eager); a large one, or that of a synchronous
-// send, is copied from the memory of the sender, which waits. Where the other side is blocked in
-// its call, a large copy is made by both. The README beside the code has the protocol, its argument
-// and its budget.
+// Each rank has a matcher: its posted receives, and its unexpected messages, which came before
+// their receives. A message is matched on the goroutine that came second. If that is the sender's,
+// it copies straight from its memory to the receiver's. If it is the receiver's, the way depends on
+// the message. The payload of a small message is in pooled memory by then, and its sender has gone
+// on (eager). The payload of a large message, or of a synchronous send, is copied from the memory
+// of the sender, which waits (rendezvous). Where the other side is blocked in its call, both
+// goroutines share a large copy. The README beside the code has the protocol, its argument and its
+// budget.
 //
 // # Invariants
 //
 //   - A request completes exactly once; each callback is called exactly once.
-//   - In no queue of a matcher are there both receives and messages: they would have matched.
+//   - No queue of a matcher holds both receives and messages: they would have matched.
 //   - Messages of one goroutine to one rank match in the order of the sends, wildcards or not.
-//   - Who removes an entry from a matcher, under its lock, owns the operation and completes it: the
-//     match, the cancel or the abort, and nobody else.
+//   - The goroutine that removes an entry from a matcher, under its lock, owns the operation and
+//     completes it: the match, the cancel or the abort, and no other.
 //   - Collectives of a communicator are matched by their number; their messages have a context of
 //     their own.
 //   - Partial results are combined in an order that depends on the number of ranks and the root,
@@ -52,23 +53,23 @@
 //
 // # Failure
 //
-// A rank that returns an error, or whose process dies, ends the run for all. With Config.Survive it
-// fails what needs that rank, with ErrPeerLost, and no more; [Comm.Revoke], [Comm.Shrink] and
-// [Comm.Agree] are what a program goes on with. No call waits for a rank that is lost.
+// A rank that returns an error, or whose process dies, ends the run for all. With Config.Survive
+// only the operations that need that rank fail, with ErrPeerLost; a program goes on with
+// [Comm.Revoke], [Comm.Shrink] and [Comm.Agree]. No call waits for a rank that is lost.
 //
 // # Lock order
 //
-//	proc.mu         a rank's matcher; never two of them at once
+//	proc.mu            a rank's matcher; never two of them at once
 //	consensus.Set's    a rank's agreements
-//	trampoline.mu   a backlog of callbacks
+//	trampoline.mu      a backlog of callbacks
 //
-// None is held while another is taken, nor while a payload is copied, a callback runs or a request
-// completes.
+// No goroutine holds one of these while it takes another, copies a payload, runs a callback or
+// completes a request.
 //
 // # Concurrency and blocking
 //
 // Any goroutine may call anything, except that collectives of one communicator must be called in
 // one order. Send, Ssend, Recv, Sendrecv, Probe, Wait, WaitAll, WaitAny and the collectives without
-// an I block. They return when the run is aborted; Wait, WaitAll and WaitAny also when their
+// an I block. They return when the run is aborted; Wait, WaitAll and WaitAny also return when their
 // context ends, which ends the waiting and not the operation.
 package comm

@@ -16,7 +16,7 @@ import (
 	"weft/internal/fabric"
 )
 
-// dropper is an endpoint that is told of lost ranks.
+// dropper is an endpoint that records the lost ranks it is told of.
 type dropper struct {
 	fabric.Endpoint
 	dropped chan int
@@ -24,8 +24,8 @@ type dropper struct {
 
 func (d *dropper) Drop(peer int, _ error) { d.dropped <- peer }
 
-// The fabric hears of a lost rank of another process, when that rank has had time to hear of it;
-// not of one of this process.
+// The fabric is told of a lost rank of another process after that rank has had time to hear of it;
+// it is not told of ranks of this process.
 func TestFabricHearsOfLoss(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d := &dropper{dropped: make(chan int, 2)}
@@ -44,7 +44,8 @@ func TestFabricHearsOfLoss(t *testing.T) {
 	})
 }
 
-// What carries windows is not in the histogram, but in the counters of its communicator.
+// Messages that implement windows are not in the histogram, but in the counters of their
+// communicator.
 func TestUncounted(t *testing.T) {
 	for how, run := range runners {
 		out := counting(t, env.Histogram.Name+"=1", env.HistogramMax.Name+"=256", env.HistogramShift.Name+"=2")

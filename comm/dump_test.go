@@ -16,7 +16,8 @@ import (
 	"weft/internal/waits"
 )
 
-// Runs that one context ends share one list of the goroutines, and each says where its ranks wait.
+// Runs that one context ends share one dump of the goroutines, and each reports where its ranks
+// wait.
 func TestRunsThatEndTogetherShareADump(t *testing.T) {
 	defer func(d *waits.Dump) { dump = d }(dump)
 	for range 2 {

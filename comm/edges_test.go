@@ -21,8 +21,8 @@ import (
 	"weft/internal/vec"
 )
 
-// Each collective has the right result with parts of one element less than each size at which
-// something else is done, of just that, and of one more, with each root.
+// Each collective has the right result with parts of one element less than each size at which the
+// algorithm changes, of exactly that size, and of one more, with each root.
 func TestCollectivesAroundThresholds(t *testing.T) {
 	small := []int{smcoll.DataMax, smcoll.DataMax, coll.SmallPart / 4, coll.SmallPart}
 	large := []int{(4 << 10), coll.LargeSum, coll.LargeCast, (256 << 10)}
@@ -30,8 +30,8 @@ func TestCollectivesAroundThresholds(t *testing.T) {
 		for ranks := 2; ranks <= 5; ranks++ {
 			t.Run(fmt.Sprintf("%s, %d ranks", how, ranks), func(t *testing.T) {
 				require.NoError(t, run(t.Context(), Config{Ranks: ranks}, func(c *Comm) error {
-					if how == "together" && c.seat == nil {
-						return errors.New("ranks of one process have no hub")
+					if how == "together" && c.member == nil {
+						return errors.New("ranks of one process have no shared memory")
 					}
 					around := func(n int) error {
 						return cmp.Or(checkCollectives(c, n-1), checkCollectives(c, n), checkCollectives(c, n+1))
@@ -81,8 +81,7 @@ func reductions[T vec.Number](c *Comm, n int, op Op, naive func(a, b T) T) error
 	return expectSlice("reduce"+what, all, out)
 }
 
-// element is a small number as one of a type; of an unsigned one, where it is negative, a large
-// number.
+// element is a small number in a type; in an unsigned type, a negative number becomes a large one.
 func element[T vec.Number](v int) (x T) {
 	for range max(v, -v) {
 		if x++; v < 0 {
@@ -100,8 +99,8 @@ func everyOrderedReduction[T vec.Ordered](c *Comm, n int) error {
 	return cmp.Or(everyReduction[T](c, n), reductions(c, n, Min, func(a, b T) T { return min(a, b) }), reductions(c, n, Max, func(a, b T) T { return max(a, b) }))
 }
 
-// unordered requires that elements of a type have some operators only, and that nothing is lost by
-// the attempt.
+// unordered requires that elements of a type have only some operators, and that a refused operator
+// has no effect.
 func unordered[T any](c *Comm, ops ...Op) error {
 	in, out := make([]T, 3), make([]T, 3)
 	for _, op := range ops {
@@ -118,8 +117,8 @@ func unordered[T any](c *Comm, ops ...Op) error {
 	return c.Barrier()
 }
 
-// Every operator has on every kind of elements, small and large, the result of doing it one by one,
-// or is refused.
+// Every operator has, on every kind of elements, small and large, the result of applying it one by
+// one, or is refused.
 func TestEveryReduction(t *testing.T) {
 	for how, run := range runners {
 		for _, ranks := range []int{1, 2, 5} {
@@ -140,8 +139,8 @@ func TestEveryReduction(t *testing.T) {
 	}
 }
 
-// Of ranks and tags the first and the last that can be are taken by each way to send and to
-// receive; the next ones beyond are refused with an error that names them, and nothing is lost.
+// Each way to send and to receive takes the lowest and the highest legal ranks and tags. The next
+// ones are refused with an error that names them, and nothing is lost.
 func TestPeersAndTagsAtTheEdge(t *testing.T) {
 	ctx := context.Background()
 	request := func(r *Request) (Status, error) { return r.Wait(ctx) }
@@ -250,9 +249,9 @@ func TestPeersAndTagsAtTheEdge(t *testing.T) {
 	})
 }
 
-// Roots, lengths and colours next to those that can be are refused, by calls that wait and by
-// requests, and nothing is lost; the first and the last that can be make communicators, in the
-// order of their keys.
+// Roots, lengths and colours just beyond the legal ones are refused, by calls that wait and by
+// requests, and nothing is lost. The lowest and highest legal colours and keys make communicators,
+// in the order of their keys.
 func TestCollectiveArgumentsAtTheEdge(t *testing.T) {
 	run(t, 3, func(c *Comm) error {
 		n, me := c.Size(), c.Rank()
@@ -276,7 +275,7 @@ func TestCollectiveArgumentsAtTheEdge(t *testing.T) {
 			if err := cmp.Or(both(coll.Allreduce, b(4), b(4+more), Sum, -1, ErrBuffer), both(coll.Scan, b(4), b(4+more), Sum, -1, ErrBuffer),
 				both(coll.Allgather, b(4), b(4*n+more), Op{}, -1, ErrBuffer), both(coll.Alltoall, b(4*n+more), b(4*n+more), Op{}, -1, ErrBuffer),
 				both(coll.Alltoall, b(4*n), b(4*n+more), Op{}, -1, ErrBuffer),
-				// At the root only: the others do not use theirs.
+				// At the root only: the others do not use these buffers.
 				both(coll.Reduce, b(4), b(4+more), Sum, me, ErrBuffer), both(coll.Gather, b(4), b(4*n+more), Op{}, me, ErrBuffer), both(coll.Scatter, b(4*n+more), b(4), Op{}, me, ErrBuffer)); err != nil {
 				return err
 			}
@@ -339,7 +338,7 @@ func TestEagerLimitAtTheEdge(t *testing.T) {
 	}
 }
 
-// fieldCall is a collective with certain fields, with elements of 8 bytes, as errors have it.
+// fieldCall is a collective with certain fields, with elements of 8 bytes, as errors print it.
 func fieldCall(k coll.Kind, op Op, root, n int, of func(n int) Buffer, request bool) aCall {
 	elem := of(1)
 	name := coll.NewSignature(coll.NewCollective(k, op.impl, root), (&coll.Call{In: elem.b, Out: elem.b}).Elem(), 8*n).String()
@@ -362,7 +361,7 @@ func fieldCall(k coll.Kind, op Op, root, n int, of func(n int) Buffer, request b
 	}}
 }
 
-// In whichever one field of a collective a rank differs from the others: each rank gets ErrMismatch
+// If one rank differs from the others in any one field of a collective, each rank gets ErrMismatch
 // that names both.
 func TestEachFieldMustAgree(t *testing.T) {
 	defer func(d time.Duration) { staleAfter = d }(staleAfter)

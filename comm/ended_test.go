@@ -12,8 +12,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// When a run ends by its context, the error says who waited for what, and matches what ended it.
-func TestContextSaysWhoWaits(t *testing.T) {
+// When a run ends by its context, the error lists what each rank waited for, and matches the cause.
+func TestContextListsWaits(t *testing.T) {
 	mine := errors.New("my patience ends")
 	for name, ends := range map[string]func(t *testing.T) (context.Context, []error){
 		"a deadline": func(t *testing.T) (context.Context, []error) {
@@ -52,7 +52,7 @@ func TestContextSaysWhoWaits(t *testing.T) {
 	}
 }
 
-// A wait that ends by a deadline matches that, whatever cause it has.
+// A wait that ends by a deadline matches DeadlineExceeded, whatever its cause is.
 func TestWaitMatchesDeadline(t *testing.T) {
 	mine := errors.New("my patience ends")
 	ctx, cancel := context.WithTimeoutCause(context.Background(), time.Millisecond, mine)

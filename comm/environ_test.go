@@ -35,7 +35,7 @@ func init() {
 		if len(os.Args) > 1 && os.Args[1] == "log" {
 			cfg.Logger = slog.New(slog.NewJSONHandler(os.Stdout, nil))
 		}
-		for range 2 { // what is said of the environment is said once
+		for range 2 { // reports about the environment come once
 			if err := Main(context.Background(), cfg, func(c *Comm) error {
 				fmt.Printf("rank %d of %d\n", c.Rank(), c.Size())
 				return nil
@@ -50,7 +50,7 @@ func init() {
 	}
 }
 
-// alone runs this binary as a program that nobody has launched.
+// alone runs this binary as a program that no launcher has started.
 func alone(t *testing.T, role string, env []string, args ...string) (status int, out, errOut string) {
 	t.Helper()
 	cmd := exec.Command(os.Args[0], args...)
@@ -65,7 +65,7 @@ func alone(t *testing.T, role string, env []string, args ...string) (status int,
 	return cmd.ProcessState.ExitCode(), stdout.String(), stderr.String()
 }
 
-// Names that mean nothing are reported, once.
+// Variables with unknown names are reported, once.
 func TestUnknownVariables(t *testing.T) {
 	env := []string{"WEFT_WROKERS=2", "PSP_ONDEMAND=1", "WEFT_RANKS=2"}
 	const lines = "weft: environment variable PSP_ONDEMAND: ParaStation MPI's, which weft does not have\n" +
@@ -81,7 +81,7 @@ func TestUnknownVariables(t *testing.T) {
 	require.Equal(t, 1, strings.Count(out, "WEFT_WROKERS"), out)
 	require.Equal(t, 1, strings.Count(out, "PSP_ONDEMAND"), out)
 
-	// A launcher that says nothing itself: rank 0 does.
+	// A launcher that does not report them itself: rank 0 does.
 	status, _, errOut = start(t, "plain", 3, job.Spec{}, env[:2]...)
 	require.Zero(t, status, errOut)
 	require.Equal(t, lines, errOut)
@@ -90,7 +90,7 @@ func TestUnknownVariables(t *testing.T) {
 	require.Empty(t, errOut)
 }
 
-// A value that is not legal is an error in every build, also of what this run does not need.
+// An illegal value is an error in every build, also of a variable that this run does not need.
 func TestIllegalValues(t *testing.T) {
 	for _, c := range []struct{ name, value, legal string }{
 		{"WEFT_MPI", "yes", "legal: 0, 1"},
@@ -120,7 +120,7 @@ func TestIllegalValues(t *testing.T) {
 	}
 }
 
-// What is wrong at one rank, and at none else, is the error of all.
+// A setting that is wrong at one rank only is the error of all.
 func TestIllegalValueOfOneRank(t *testing.T) {
 	for name, wrong := range map[string]string{EnvSpare: "yes", "WEFT_MPI_SLEEP": "5h", "PSP_TCP": "often", "PSP_RETRY": "-1", "PSP_SMP_NODE_ID": "here", EnvCollectives: "magic"} {
 		status, out, errOut := start(t, "plain", 3, job.Spec{Grace: time.Minute}, oddVariable+"="+name+"="+wrong)
@@ -138,9 +138,9 @@ func TestIllegalValueOfOneRank(t *testing.T) {
 	}
 }
 
-// A program that srun has started several times, and that nobody has told of the others, is not run
-// several times.
-func TestStrewnBySlurm(t *testing.T) {
+// A program that srun has started several times, without telling the processes of each other,
+// refuses to run.
+func TestStartedSeveralTimesBySlurm(t *testing.T) {
 	step := []string{"SLURM_STEP_NUM_TASKS=4", "SLURM_PROCID=1", "SLURM_NTASKS=4"}
 	status, out, errOut := alone(t, "plain", step)
 	require.Equal(t, 1, status)

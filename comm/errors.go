@@ -16,7 +16,7 @@ import (
 
 // Errors of this package. Every call returns them wrapped in an [*Error].
 var (
-	// ErrAborted: the run has ended or was aborted; the cause is wrapped beside it. All is lost.
+	// ErrAborted: the run has ended or was aborted; the cause is wrapped with it. All is lost.
 	ErrAborted = errors.New("the run is aborted")
 	// ErrEnded is the cause of ErrAborted for what was still pending when all ranks had returned.
 	ErrEnded = errors.New("all ranks have returned")
@@ -36,14 +36,14 @@ var (
 	// ErrCancelled: the receive was cancelled before a message arrived.
 	ErrCancelled = errors.New("cancelled")
 	// ErrMismatch: ranks do not agree on a collective (which one, its root, operator, size or
-	// type). All ranks get it, and the error names two calls that differ: in that collective, or in
-	// their next one of the communicator, or from the run. The communicator's collectives are lost;
-	// its messages are not.
+	// type). All ranks get it, and the error names two calls that differ. A rank gets it in that
+	// collective, or in its next one of the communicator, or from the run. The communicator's
+	// collectives are lost; its messages are not.
 	ErrMismatch = coll.ErrMismatch
 	// ErrColor: a colour is neither Undefined nor 0 or more.
 	ErrColor = errors.New("bad colour")
-	// ErrPeerLost: a rank has died, or what it sends makes no sense. The run ends, unless it is to
-	// survive that (see Config.Survive): then what needs the rank is lost, and nothing else.
+	// ErrPeerLost: a rank has died, or breaks the protocol. The run ends; or, with Config.Survive,
+	// operations that need the rank are lost and nothing else.
 	ErrPeerLost = errors.New("a rank is lost")
 	// ErrRevoked: a rank has called Revoke on the communicator. The communicator is lost, but for
 	// Agree and Shrink.
@@ -57,7 +57,7 @@ var (
 	ErrConfig = boot.ErrConfig
 )
 
-// NoPeer stands in Error.Peer and Error.Tag for "not applicable".
+// NoPeer in Error.Peer and Error.Tag means "not applicable".
 const NoPeer = -1 << 31
 
 // Error is the error of an operation.
@@ -72,8 +72,8 @@ type Error struct {
 // Error names the operation, the ranks and the cause.
 func (e *Error) Error() string { return "comm: " + e.text(NoPeer) }
 
-// text is the error without the name of the package, and without the rank if the text around it
-// names that.
+// text is the error without the name of the package, and without the rank if that is around, which
+// the surrounding text names.
 func (e *Error) text(around int) string {
 	var b strings.Builder
 	b.WriteString(e.Op)
@@ -95,7 +95,7 @@ func (e *Error) text(around int) string {
 		fmt.Fprintf(&b, ", tag %d", e.Tag)
 	}
 	b.WriteString(": ")
-	b.WriteString(strings.TrimPrefix(e.Err.Error(), "launch: ")) // one package's name is enough
+	b.WriteString(strings.TrimPrefix(e.Err.Error(), "launch: ")) // one package name is enough
 	return b.String()
 }
 
@@ -169,7 +169,7 @@ func (e *LostError) Error() string {
 	if d, ok := e.Err.(*launch.Death); ok && d.Rank == e.Rank {
 		return fmt.Sprintf("rank %d is lost: %s", e.Rank, d.How)
 	}
-	// A fabric names the rank as well, and so does the rank's own error.
+	// A fabric's error names the rank too, and so does the rank's own error.
 	how := strings.Replace(e.Err.Error(), fmt.Sprintf(": rank %d: ", e.Rank), ": ", 1)
 	return fmt.Sprintf("rank %d is lost: %s", e.Rank, strings.TrimPrefix(how, "comm: "))
 }
@@ -183,14 +183,14 @@ const maxReason = 4 << 10
 // errFrame is the cause of ErrPeerLost where a peer breaks the protocol.
 var errFrame = errors.New("bad frame")
 
-// leaving is the context of the last barrier. newContext returns none below 1<<32.
-const leaving = 2
+// leaveCtx is the context of the last barrier. newContext returns none below 1<<32.
+const leaveCtx = 2
 
 // Special ranks, tags and colours.
 const (
 	AnySource = -1 // receive from any rank
 	AnyTag    = -1 // receive any tag
-	// a peer that is not there: messages to and from it complete at once, empty
+	// no peer: messages to and from it complete at once, empty
 	ProcNull  = -2
 	Undefined = -32766    // no colour, no index, no count
 	TagUB     = 1<<31 - 1 // the largest tag

@@ -11,18 +11,18 @@ import (
 	"weft/internal/friend"
 )
 
-// What a recorded run says of messages: each send and receive between two ranks, where it is
-// matched, when a request is complete; of collectives, the whole. proc.ev is nil in a run that is
-// not recorded, and then nothing else is looked at.
+// A trace recording of a run has each send and receive between two ranks, where it is matched, and
+// when a request is complete; of a collective it has the whole only. proc.ev is nil in a run that
+// is not recorded; that one check is the cost then.
 
-// observe makes the ranks of this process record.
+// observe starts recording at the ranks of this process.
 func (w *world) observe(rec *event.Recorder) {
 	if rec == nil {
 		return
 	}
 	rec.Attach()
-	group := 0 // of the run that processes make together; see replay.JobGroup
-	if !w.apart {
+	group := 0 // the run that several processes make; see replay.JobGroup
+	if !w.multiProcess {
 		group = rec.Group()
 	}
 	for _, p := range w.own {
@@ -30,7 +30,7 @@ func (w *world) observe(rec *event.Recorder) {
 	}
 }
 
-// unobserve ends that. The run is over.
+// unobserve stops the recording. The run is over.
 func (w *world) unobserve() {
 	if w.cfg.Trace == nil {
 		return
@@ -41,36 +41,37 @@ func (w *world) unobserve() {
 	(*event.Recorder)(w.cfg.Trace).Detach()
 }
 
-// commNumber makes of a context what fits into a record: who made it, and which of those it is.
+// commNumber makes a number for trace records of a context: the rank that made it, and that rank's
+// count.
 func commNumber(ctx uint64) uint64 { return (ctx>>32<<12 | ctx>>1&0xfff) & (1<<24 - 1) }
 
 func sizeAndComm(bytes, ctx uint64) uint64 { return min(bytes, 1<<40-1) | commNumber(ctx)<<40 }
 
-// isPlain reports whether a message is one between two ranks, and not part of a collective.
-func isPlain(ctx uint64) bool { return ctx&1 == 0 && ctx != leaving }
+// isPlain reports whether a message is between two ranks, and not part of a collective.
+func isPlain(ctx uint64) bool { return ctx&1 == 0 && ctx != leaveCtx }
 
-// named gives a request that is recorded its number.
-func (r *Request) named(ev *event.Shared) { r.ev, r.id = ev, ev.Recorder().ID() }
+// setTraceID gives a request that is recorded its number.
+func (r *Request) setTraceID(ev *event.Shared) { r.ev, r.id = ev, ev.Recorder().ID() }
 
-// sends records a message that is about to be sent to a rank of c. from is nil if nobody waits for
-// it.
-func (c *Comm) sends(ev *event.Shared, h *wire.Header, from *sendOp, dst int) {
+// recordSend records a message that is about to be sent to a rank of c. from is nil if nothing
+// waits for its receive.
+func (c *Comm) recordSend(ev *event.Shared, h *wire.Header, from *sendOp, dst int) {
 	if !isPlain(h.Ctx) {
 		return
 	}
 	id := uint64(0)
 	if from != nil && from.waiter == aRequest {
-		from.named(ev)
+		from.setTraceID(ev)
 		id = from.id
 	}
 	ev.Put(event.SendPosted, id, event.PeerB(c.worldRank(dst), int(h.Tag)), sizeAndComm(h.Length, h.Ctx))
 }
 
-// receives records a receive that is about to be posted. op is nil if somebody is blocked in it.
-func (c *Comm) receives(ev *event.Shared, op *recvOp, buf *mem.Buffer, src, tag int) {
+// recordRecv records a receive that is about to be posted. op is nil for a blocking call.
+func (c *Comm) recordRecv(ev *event.Shared, op *recvOp, buf *mem.Buffer, src, tag int) {
 	id := uint64(0)
 	if op != nil {
-		op.named(ev)
+		op.setTraceID(ev)
 		id = op.id
 	}
 	if src >= 0 {
@@ -79,34 +80,34 @@ func (c *Comm) receives(ev *event.Shared, op *recvOp, buf *mem.Buffer, src, tag 
 	ev.Put(event.RecvPosted, id, event.PeerB(src, tag), sizeAndComm(uint64(buf.Bytes()), c.ctx))
 }
 
-// matched records that op has matched a message.
-func (op *recvOp) matched(ev *event.Shared, h *wire.Header) {
+// recordMatch records that op has matched a message.
+func (op *recvOp) recordMatch(ev *event.Shared, h *wire.Header) {
 	if isPlain(h.Ctx) {
 		ev.Put(event.Matched, op.id, event.PeerB(op.c.worldRank(int(h.Src)), int(h.Tag)), sizeAndComm(h.Length, h.Ctx))
 	}
 }
 
-// TraceID returns the number of the request in a recording of package trace; zero if it is not
-// recorded, or was complete from the start.
+// TraceID returns the number of the request in a recording of package trace. It is zero if the
+// request is not recorded, or was complete from the start.
 func (r *Request) TraceID() uint64 { return r.id }
 
 func init() {
 	friend.EventsOfComm = func(c any) *event.Shared { return c.(*Comm).proc.ev }
 	friend.EventsOfRequest = func(r any) *event.Shared { return r.(*Request).ev }
-	friend.Record = func(r any, events *event.Shared) { r.(*Request).named(events) }
+	friend.Record = func(r any, events *event.Shared) { r.(*Request).setTraceID(events) }
 }
 
 // TraceID returns the number of the communicator in a recording, which is the same at all its
-// ranks. Of communicators that one rank has made, every 65536th has the same.
+// ranks. Of the communicators that one rank has made, every 65536th has the same number.
 func (c *Comm) TraceID() uint32 { return uint32((c.ctx>>32-1)&0xffff<<16 | c.ctx>>1&0xffff) }
 
 // A collective is recorded once at each rank, as a whole: when it is called, and when it is
-// complete there. What it does in between, messages or work where ranks meet, is not: it differs
-// with the algorithm. The number tells which calls of the ranks are the same collective: how many
-// the communicator has had, since ranks call collectives in the same order.
+// complete there. Its messages, or its work in shared memory, are not recorded: they differ with
+// the algorithm. Ranks call collectives in one order, so the number of a call among the
+// communicator's collectives tells which calls of the ranks belong together.
 
-// met records the end of a blocking collective.
-func (c *Comm) met(id uint64, err error) {
+// recordCollectiveDone records the end of a blocking collective.
+func (c *Comm) recordCollectiveDone(id uint64, err error) {
 	flags := uint64(event.EndedCompleted)
 	if err != nil {
 		flags |= event.EndedFailed
@@ -114,15 +115,15 @@ func (c *Comm) met(id uint64, err error) {
 	c.proc.ev.Put(event.RequestDone, id, flags, 0)
 }
 
-func (c *Comm) collectiveBegins(ev *event.Shared, id uint64, what coll.Collective) {
+func (c *Comm) recordCollective(ev *event.Shared, id uint64, what coll.Collective) {
 	number := c.hist.next() & TagUB
 	root := int32(what.Root())
 	switch {
 	case root >= 0:
 		root = int32(c.worldRank(int(root)))
 	case what.Kind() == coll.Scan:
-		// who waits for whom goes by the order in the communicator, which may be another than that
-		// of the run
+		// ranks wait for each other in the order of the communicator, which may differ from the
+		// order of the run
 		root = int32(c.rank)
 	}
 	ev.Put(event.CollectiveBegun, id, event.CollectiveB(root, uint8(what.Kind().MadeAs()), c.size), sizeAndComm(number, c.ctx))

@@ -48,14 +48,14 @@ func (k *begun) Events(s *event.Source, recs []event.Record) {
 			what := *r
 			what.A = 0
 			if k := what.B >> 32 & 0xff; k == uint64(coll.Scan) {
-				what.B |= 1<<32 - 1 // each rank's own place
+				what.B |= 1<<32 - 1 // differs by rank
 			}
 			mine[key] += event.Sentence(&what, nil)
 		}
 	}
 }
 
-// Each collective is recorded once at each rank, under the same number everywhere: at the hub, by
+// Each collective is recorded once at each rank, under the same number everywhere: on the heap, by
 // messages, with requests, on several communicators.
 func TestRecordedCollectives(t *testing.T) {
 	for _, messages := range []bool{false, true} {
@@ -73,7 +73,7 @@ func TestRecordedCollectives(t *testing.T) {
 				return err
 			}
 			var reqs []*Request
-			for i := range rounds { // more than the hub has places
+			for i := range rounds { // more than a segment has slots
 				reqs = append(reqs, c.Ibarrier(), half.Ibarrier(), c.Ibcast(Of(inputs(0, 1)), i%3))
 			}
 			return errors.Join(WaitAll(t.Context(), reqs...), half.Barrier(), c.Barrier())
@@ -93,9 +93,9 @@ func TestRecordedCollectives(t *testing.T) {
 	}
 }
 
-// Collectives at the board of processes, and those that some of their ranks make of messages, are
-// recorded once at each rank, too.
-func TestRecordedBoards(t *testing.T) {
+// Collectives in mapped memory, and those that some of their ranks make of messages, are recorded
+// once at each rank, too.
+func TestRecordedMappedColls(t *testing.T) {
 	runOn := runners["apart, shm"]
 	if runOn == nil {
 		t.Skip("no shared memory here")
@@ -108,8 +108,8 @@ func TestRecordedBoards(t *testing.T) {
 		var parted atomic.Int64
 		seed := uint64(time.Now().UnixNano())
 		err = runOn(t.Context(), Config{Ranks: n, Trace: (*trace.Recorder)(rec)}, func(c *Comm) error {
-			if c.seat == nil {
-				return fmt.Errorf("rank %d of %d has no board", c.rank, c.size)
+			if c.member == nil {
+				return fmt.Errorf("rank %d of %d has no mapped memory", c.rank, c.size)
 			}
 			all, mine := rand.New(rand.NewPCG(seed, 1)), rand.New(rand.NewPCG(seed, 2+uint64(c.rank)))
 			for i := range rounds {
@@ -117,7 +117,7 @@ func TestRecordedBoards(t *testing.T) {
 					return err
 				}
 			}
-			for i := range 20 { // one rank by a request, the others at the board
+			for i := range 20 { // one rank by a request, the others in mapped memory
 				if err := either(i%n == c.rank, c.Barrier, c.Ibarrier); err != nil {
 					return err
 				}
@@ -139,8 +139,8 @@ func TestRecordedBoards(t *testing.T) {
 	}
 }
 
-// A scan's arrows go by the order in the communicator, here that of the run turned round: the end
-// at each rank waits for those before it there.
+// The arrows of a scan follow the order in the communicator, here the reverse of the run's: the end
+// at each rank waits for the ranks before it there.
 func TestTimelineOfScan(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "run.weft")
 	j, err := journal.Create(file, journal.Head{Rank: -1, Ranks: 1})
@@ -154,7 +154,7 @@ func TestTimelineOfScan(t *testing.T) {
 			return err
 		}
 		buf, sum := Of([]int64{1}), Of([]int64{0})
-		for range scans { // rank 1, the first of turned, comes last, and rank 0 waits for it
+		for range scans { // rank 1, the first in turned, comes last, and rank 0 waits for it
 			if c.Rank() == 1 {
 				if err := second(c.Recv(buf, 0, 0)); err != nil {
 					return err
@@ -181,7 +181,7 @@ func TestTimelineOfScan(t *testing.T) {
 	require.GreaterOrEqual(t, strings.Count(out.String(), `"name":"collective","cat":"collective","ph":"f"`), scans, "to rank 0; Split may have some")
 }
 
-// A collective that fails, and a run that ends within one, end what was recorded.
+// A collective that fails, and a run that ends within one, still end their records.
 func TestRecordedCollectiveFails(t *testing.T) {
 	err := Run(t.Context(), Config{Ranks: 2, Trace: (*trace.Recorder)(oracle.New(t))}, func(c *Comm) error {
 		d, err := c.Dup()
@@ -214,7 +214,8 @@ func TestTimelineOfCollectives(t *testing.T) {
 	err = Run(t.Context(), Config{Ranks: 3, Trace: (*trace.Recorder)(rec)}, func(c *Comm) error {
 		buf := Of([]int64{1})
 		for range 3 {
-			// rank 1 comes last: it calls when the others are in it, as far as it can know
+			// rank 1 comes last: it calls when the others are in the collective, as far as it can
+			// know
 			if c.Rank() == 1 {
 				if err := errors.Join(second(c.Recv(buf, 0, 0)), second(c.Recv(buf, 2, 0))); err != nil {
 					return err
@@ -273,8 +274,8 @@ func (k *outcomes) Events(s *event.Source, recs []event.Record) {
 	}
 }
 
-// What is recorded of a collective's end is whether it has failed: at the hub, at the board, by
-// messages since a rank is not at the board, and by a request.
+// The record of a collective's end tells whether it has failed: on the heap, in mapped memory, by
+// messages because a rank has no mapped memory, and by a request.
 func TestRecordedFailures(t *testing.T) {
 	for how, runOn := range runners {
 		for _, request := range []bool{false, true} {

@@ -17,19 +17,19 @@ import (
 	"weft/trace"
 )
 
-// recorded is a sink that keeps all records of ranks, by place.
+// recorded is a sink that keeps all records of ranks, by location.
 type recorded struct {
-	places map[event.Location][]event.Record
+	byLocation map[event.Location][]event.Record
 }
 
-func (k *recorded) Begin(*event.Recorder)    { k.places = map[event.Location][]event.Record{} }
+func (k *recorded) Begin(*event.Recorder)    { k.byLocation = map[event.Location][]event.Record{} }
 func (k *recorded) Flush(event.Moment) error { return nil }
 func (k *recorded) Idle() error              { return nil }
 func (k *recorded) Close() error             { return nil }
 
 func (k *recorded) Events(s *event.Source, recs []event.Record) {
 	if s.Location.Kind == event.RankLocation {
-		k.places[s.Location] = append(k.places[s.Location], recs...)
+		k.byLocation[s.Location] = append(k.byLocation[s.Location], recs...)
 	}
 }
 
@@ -39,7 +39,7 @@ func TestRecordedRoots(t *testing.T) {
 	rec, err := event.New(event.Options{Ring: 1 << 12, Patient: true, Sinks: []event.Sink{sink}})
 	require.NoError(t, err)
 	require.NoError(t, Run(t.Context(), Config{Ranks: 3, Trace: (*trace.Recorder)(rec)}, func(c *Comm) error {
-		d, err := c.Split(0, -c.Rank()) // turned round
+		d, err := c.Split(0, -c.Rank()) // in reverse
 		if err != nil {
 			return err
 		}
@@ -51,21 +51,21 @@ func TestRecordedRoots(t *testing.T) {
 		return nil
 	}))
 	require.NoError(t, rec.Close())
-	for place, records := range sink.places {
+	for loc, records := range sink.byLocation {
 		var roots []int32
 		for i := range records {
 			if r := &records[i]; r.Kind() == event.CollectiveBegun {
 				roots = append(roots, int32(r.B))
 			}
 		}
-		require.Equal(t, []int32{2, 1, 0}, roots[len(roots)-3:], "%+v", place)
+		require.Equal(t, []int32{2, 1, 0}, roots[len(roots)-3:], "%+v", loc)
 	}
-	require.Len(t, sink.places, 3)
+	require.Len(t, sink.byLocation, 3)
 }
 
-// Each message is recorded as what it is: who sends it to whom, with which tag, of how many bytes,
-// in which communicator; which receive it has matched; and how the request has ended. Runs of one
-// process are told apart; the run that processes make together is number 0 in each.
+// Each message is recorded with its sender, receiver, tag, bytes and communicator, the receive that
+// it has matched, and how the request has ended. Runs of one process are told apart; the run that
+// several processes make is number 0 in each.
 func TestRecordedMessages(t *testing.T) {
 	for how, run := range map[string]func(context.Context, Config, func(*Comm) error) error{"together": Run, "apart": runApart} {
 		sink := &recorded{}
@@ -77,7 +77,7 @@ func TestRecordedMessages(t *testing.T) {
 				break // both would be number 0
 			}
 			require.NoError(t, run(t.Context(), Config{Ranks: 2, Trace: (*trace.Recorder)(rec)}, func(c *Comm) error {
-				d, err := c.Split(0, -c.Rank()) // turned round
+				d, err := c.Split(0, -c.Rank()) // in reverse
 				if err != nil {
 					return err
 				}
@@ -115,8 +115,8 @@ func TestRecordedMessages(t *testing.T) {
 			},
 		}
 		groups := map[int]int{}
-		for place, recs := range sink.places {
-			groups[place.Group]++
+		for loc, recs := range sink.byLocation {
+			groups[loc.Group]++
 			got := map[event.Kind][]fact{}
 			expected := map[event.Kind][]fact{}
 			for i := range recs {
@@ -125,12 +125,12 @@ func TestRecordedMessages(t *testing.T) {
 				}
 			}
 			delete(got, event.RequestDone) // those of collectives are among them
-			for _, f := range want[place.Index] {
+			for _, f := range want[loc.Index] {
 				if f.kind != event.RequestDone {
 					expected[f.kind] = append(expected[f.kind], f)
 				}
 			}
-			require.Equal(t, expected, got, "%s, %+v", how, place)
+			require.Equal(t, expected, got, "%s, %+v", how, loc)
 			begun := map[uint64]event.Kind{}
 			for i := range recs {
 				switch r := &recs[i]; r.Kind() {
@@ -156,7 +156,7 @@ func TestRecordedMessages(t *testing.T) {
 	}
 }
 
-// The fields of records hold what they can: 40 bits of bytes, 24 of the communicator.
+// The fields of records saturate or wrap: 40 bits of bytes, 24 of the communicator.
 func TestRecordedFields(t *testing.T) {
 	require.Equal(t, uint64(1<<40-1), sizeAndComm(1<<40-1, 0))
 	require.Equal(t, uint64(1<<40-1), sizeAndComm(1<<40, 0))
@@ -164,7 +164,7 @@ func TestRecordedFields(t *testing.T) {
 	require.Equal(t, uint64(0x001003)<<40|5, sizeAndComm(5, 1<<32|6))
 	require.Equal(t, uint64(0xffffff)<<40, sizeAndComm(0, 0xfff<<32|0xfff<<1))
 	require.Equal(t, uint64(0), sizeAndComm(0, 0x1000<<32|0x1000<<1))
-	for ctx, plain := range map[uint64]bool{0: true, 1: false, leaving: false, leaving + 1: false, tallying: true, 1<<32 | 2: true, 1<<32 | 3: false} {
+	for ctx, plain := range map[uint64]bool{0: true, 1: false, leaveCtx: false, leaveCtx + 1: false, countersCtx: true, 1<<32 | 2: true, 1<<32 | 3: false} {
 		require.Equal(t, plain, isPlain(ctx), "%d", ctx)
 	}
 }

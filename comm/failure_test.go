@@ -21,19 +21,20 @@ import (
 	"weft/internal/fabric/inproc"
 )
 
-// mortals are the ranks of a run that can be killed at any frame that they send. As far as they
-// know, each is in a process of its own.
+// mortals are the ranks of a run that can be killed at any frame that they send. Each rank takes
+// itself for a process of its own.
 type mortals struct {
 	worlds   []*world
 	handlers []fabric.Handler
 	dead     []atomic.Bool
 	sent     []atomic.Int64
 	killAt   []int64 // by rank: dies instead of sending this frame, counted from 1; 0: lives
-	// one rank is told of a death by the fabric, the others have to hear of it from that one
-	witness bool
-	rumours sync.WaitGroup
-	trap    atomic.Pointer[string] // a phase: who sends the first frame of it dies, too
-	fell    atomic.Pointer[string] // the phase that the last one was in who was killed
+	// the fabric tells one rank of a death; the others hear of it from that rank only
+	oneNotified bool
+	notices     sync.WaitGroup
+	// a phase: the rank that sends the next frame of this phase dies, too
+	trap atomic.Pointer[string]
+	fell atomic.Pointer[string] // the phase of the last rank that was killed
 }
 
 type mortal struct {
@@ -91,8 +92,8 @@ func (e *mortal) Push(dst int, key uint64, data []byte, done func(error)) {
 	e.Endpoint.Push(dst, key, data, done)
 }
 
-// phaseOf names what a rank is about that sends a frame. (What comes before the first frame and
-// behind the last one is the fabric's, and the launcher's: their own tests cut that.)
+// phaseOf names the activity of a rank that sends a frame. (What comes before the first frame and
+// after the last one belongs to the fabric and the launcher: their own tests cut that.)
 func phaseOf(f *fabric.Frame) string {
 	var h wire.Header
 	h.Unpack(&f.Head)
@@ -100,7 +101,7 @@ func phaseOf(f *fabric.Frame) string {
 	case wire.CTS:
 		return "pull"
 	case wire.FailureNotice:
-		return "mourn"
+		return "notice"
 	case wire.Revoking:
 		return "revoke"
 	case wire.Agreeing:
@@ -124,7 +125,7 @@ func (m *mortals) kill(r int) {
 	}
 	m.worlds[r].endHere(errKilled, false)
 	told := rand.Perm(len(m.worlds))
-	if m.witness {
+	if m.oneNotified {
 		for _, q := range told {
 			if q != r && !m.dead[q].Load() && m.killAt[q] == 0 {
 				told = []int{q}
@@ -134,12 +135,12 @@ func (m *mortals) kill(r int) {
 	}
 	for _, q := range told {
 		if q != r {
-			m.rumours.Go(func() { m.handlers[q].Lost(r, errKilled) })
+			m.notices.Go(func() { m.handlers[q].Lost(r, errKilled) })
 		}
 	}
 }
 
-// run runs a body on all ranks and returns the errors of those that have not been killed.
+// run runs a body on all ranks and returns the number of those that have not been killed.
 func (m *mortals) run(t testing.TB, killAt []int64, body func(c *Comm) error) (survivors int) {
 	n := len(killAt)
 	eps, err := inproc.New(n)
@@ -161,12 +162,12 @@ func (m *mortals) run(t testing.TB, killAt []int64, body func(c *Comm) error) (s
 				return
 			}
 			for q, other := range m.worlds { // as the launcher does
-				other.at(q).ballots.End(leaving, 0, nil)
+				other.at(q).agreements.End(leaveCtx, 0, nil)
 			}
 		})
 	}
 	wg.Wait()
-	m.rumours.Wait()
+	m.notices.Wait()
 	for r, err := range errs {
 		if !m.dead[r].Load() {
 			require.NoError(t, err, "rank %d", r)
@@ -268,16 +269,16 @@ func resilient(c *Comm, work func(c *Comm) error) (*Comm, error) {
 	}
 }
 
-// Whoever dies, at whatever frame, the others do the work without it.
+// Whichever rank dies, at whatever frame, the others do the work without it.
 func TestKillAtEveryFrame(t *testing.T) {
 	const n = 4
 	phases := map[string]int{}
 	for victim := range n {
-		for _, witness := range []bool{false, true} {
+		for _, oneNotified := range []bool{false, true} {
 			for k := int64(1); ; k++ {
 				killAt := make([]int64, n)
 				killAt[victim] = k
-				m := &mortals{witness: witness}
+				m := &mortals{oneNotified: oneNotified}
 				var size atomic.Int64
 				survivors := m.run(t, killAt, func(c *Comm) error {
 					c, err := resilient(c, work)
@@ -297,11 +298,12 @@ func TestKillAtEveryFrame(t *testing.T) {
 		}
 	}
 	for _, phase := range []string{"eager", "announce", "pull", "bulk", "barrier", "bcast", "reduce", "allreduce", "scan", "gather", "scatter", "allgather", "alltoall", "agree"} {
-		require.NotZero(t, phases[phase], "nobody was killed in this phase of the work: %s; but in %v", phase, phases)
+		require.NotZero(t, phases[phase], "no rank was killed in this phase of the work: %s; but in %v", phase, phases)
 	}
 }
 
-// Two die, at any frames, one of them perhaps while the others agree on the death of the first.
+// Two ranks die, at any frames, the second perhaps while the others agree on the death of the
+// first.
 func TestKillTwo(t *testing.T) {
 	const n = 5
 	rounds := 150
@@ -316,7 +318,7 @@ func TestKillTwo(t *testing.T) {
 				killAt[v] = 40 + rand.Int64N(60)
 			}
 		}
-		m := &mortals{witness: round%2 == 0}
+		m := &mortals{oneNotified: round%2 == 0}
 		m.run(t, killAt, func(c *Comm) error {
 			_, err := resilient(c, work)
 			return err
@@ -325,11 +327,12 @@ func TestKillTwo(t *testing.T) {
 	}
 }
 
-// Two die, one at any frame, and one of those that tell others of it, or agree on what to do.
+// Two ranks die: one at any frame, and one of those that tell others of that death, or agree on
+// what to do.
 func TestKillInEveryPhaseOfFailure(t *testing.T) {
 	const n = 5
-	for _, phase := range []string{"mourn", "revoke", "agree"} {
-		for k := range int64(20) { // the last of which is well within the work
+	for _, phase := range []string{"notice", "revoke", "agree"} {
+		for k := range int64(20) { // all of these frames are well within the work
 			killAt := make([]int64, n)
 			killAt[k%n] = 1 + k
 			m := &mortals{}
@@ -339,7 +342,7 @@ func TestKillInEveryPhaseOfFailure(t *testing.T) {
 				return err
 			})
 			requireNoRankGoroutines(t)
-			require.Nil(t, m.trap.Load(), "killed at frame %d: nobody was in this phase: %s", k+1, phase)
+			require.Nil(t, m.trap.Load(), "killed at frame %d: no rank was in this phase: %s", k+1, phase)
 			require.Contains(t, []int{n - 2, n - 1}, survivors, "killed at frame %d: it may be the same one", k+1)
 		}
 	}
@@ -395,8 +398,8 @@ func btoi(b bool) int {
 	return 0
 }
 
-// Each way to wait for a rank ends when that rank dies, and only these; each way to begin to fails
-// at once.
+// Each way to wait for a rank ends when that rank dies, and no other wait does; each way to begin
+// such a wait fails at once.
 func TestLossEndsWhatNeedsTheRank(t *testing.T) {
 	for where, block := range blockers {
 		if where == "the context" {
@@ -509,7 +512,7 @@ func TestMessageOfTheDead(t *testing.T) {
 	}
 }
 
-// Revoke gets all ranks out of whatever they wait in, on that communicator and no other.
+// Revoke gets all ranks out of every kind of wait on that communicator, and on no other.
 func TestRevoke(t *testing.T) {
 	for where, block := range blockers {
 		if where == "the context" {

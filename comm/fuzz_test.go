@@ -15,7 +15,7 @@ import (
 	"weft/internal/fabric"
 )
 
-// nowhere is a fabric whose frames arrive nowhere: all that arrives is what a test delivers.
+// nowhere is a fabric that delivers no frame: a rank gets only the frames that a test delivers.
 type nowhere struct {
 	rank, size int
 	expected   fabric.Expected
@@ -58,7 +58,7 @@ func (t *tape) next() int {
 	return int(b)
 }
 
-// word returns a word of a frame: mostly one that means something somewhere.
+// word returns a word of a frame: mostly one that has a meaning in some field.
 func (t *tape) word() uint64 {
 	switch b := t.next(); {
 	case b < 64:
@@ -154,7 +154,7 @@ func FuzzDeliver(f *testing.F) {
 				p.Lost(1+in.next()%(n-1), errTest)
 			case doArrive:
 				src, key, m := in.next()%n, uint64(in.next()), in.next()
-				if place, _ := ep.expected.Begin(src, key, 0, m); place != nil {
+				if room, _ := ep.expected.Begin(src, key, 0, m); room != nil {
 					ep.expected.End(src, key, m, nil)
 				}
 			default:
@@ -165,7 +165,7 @@ func FuzzDeliver(f *testing.F) {
 				}
 				fr.Data = make([]byte, min(in.next(), len(in)))
 				in = in[copy(fr.Data, in):]
-				if in.next()&3 != 0 { // so that more of them get past the first check
+				if in.next()&3 != 0 { // more of them pass the first check so
 					switch wire.Protocol(fr.Head[3] >> 8) {
 					case wire.Eager:
 						fr.Head[4] = uint64(len(fr.Data))
@@ -182,7 +182,7 @@ func FuzzDeliver(f *testing.F) {
 		}
 		require.NoError(t, ep.Close())
 		for _, b := range append(guard[:256:256], guard[512:]...) {
-			require.Zero(t, b, "written beside the memory of a receive")
+			require.Zero(t, b, "written outside the memory of a receive")
 		}
 		ps, as := p.m.Drain()
 		require.Empty(t, ps)

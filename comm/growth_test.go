@@ -14,7 +14,7 @@ import (
 	"weft/internal/soak"
 )
 
-// growths are operations of one rank or two: each does the i-th so many times in a round.
+// growths are operations of one rank or two: each does the i-th of them n times in a round.
 var growths = []struct {
 	name  string
 	times int
@@ -102,8 +102,8 @@ func exchange(c *Comm, data []int64, tag int) error {
 	return err
 }
 
-// What ranks keep, and what an operation costs, does not depend on how many there were before. The
-// cost is that of one rank, where nobody looks while it waits.
+// The memory that ranks keep, and the cost of an operation, do not depend on how many operations
+// there were before. The cost is that of one rank, while no other rank polls.
 func TestGrowth(t *testing.T) {
 	for how, ranks := range map[string]int{"together": 2, "apart, shm": 2, "alone": 1} {
 		run := runners[how]

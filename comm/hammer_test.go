@@ -19,9 +19,9 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// TestHammerMessages has many goroutines per rank that send to everybody and receive from anybody.
-// Each message says who sent it and what is in it; in the end every message has arrived once,
-// whole, and in order where order is promised.
+// TestHammerMessages has many goroutines per rank that send to all ranks and receive from any. Each
+// message has its sender and a checksum; in the end every message has arrived once, whole, and in
+// order where order is promised.
 func TestHammerMessages(t *testing.T) {
 	for _, ranks := range []int{1, 3} {
 		run(t, ranks, func(c *Comm) error { return hammerMessages(c, 4, 60) })
@@ -62,7 +62,7 @@ func hammerMessages(c *Comm, pairs, per int) error {
 				errs <- err
 			}
 		})
-		wg.Go(func() { // receives what it can get
+		wg.Go(func() { // receives any message
 			rng := rand.New(rand.NewPCG(uint64(c.Rank()), uint64(100+g)))
 			last := map[[2]int]int{}
 			for received.Add(1) <= total {
@@ -251,16 +251,16 @@ func TestHammerAbort(t *testing.T) {
 	}
 }
 
-// Who sees that something has gone wrong, without a lock, sees all of it.
-func TestTroubleHammer(t *testing.T) {
+// A goroutine that sees without a lock that something has failed sees all of the failure.
+func TestFailureStateHammer(t *testing.T) {
 	for name, row := range map[string]struct {
 		change func(p *proc)
 		want   error
 	}{
 		"its end":        {func(p *proc) { p.kill(errTest) }, errTest},
-		"a loss":         {func(p *proc) { p.lose(1, errTest) }, errTest},
+		"a loss":         {func(p *proc) { p.markLost(1, errTest) }, errTest},
 		"a revocation":   {func(p *proc) { p.revoke(0) }, ErrRevoked},
-		"a disagreement": {func(p *proc) { p.disagreed(0, &disagreement{err: errTest}) }, errTest},
+		"a disagreement": {func(p *proc) { p.recordDisagreement(0, &disagreement{err: errTest}) }, errTest},
 	} {
 		for range 20 {
 			_, c := withNeighbours(t, true)
@@ -268,7 +268,7 @@ func TestTroubleHammer(t *testing.T) {
 			var got error
 			wg.Go(func() {
 				for got == nil {
-					got = c.trouble(1, true)
+					got = c.barredNow(1, true)
 				}
 			})
 			runtime.Gosched()
@@ -279,14 +279,14 @@ func TestTroubleHammer(t *testing.T) {
 	}
 }
 
-// Goroutines of one rank may hear of a disagreement at one time.
+// Goroutines of one rank may hear of a disagreement at the same time.
 func TestDisagreementHammer(t *testing.T) {
 	run(t, 2, func(c *Comm) error {
 		d, err := c.Dup()
 		if err != nil {
 			return err
 		}
-		c.proc.disagreed(d.ctx, &disagreement{err: ErrMismatch})
+		c.proc.recordDisagreement(d.ctx, &disagreement{err: ErrMismatch})
 		var wg sync.WaitGroup
 		errs := make([]error, 4)
 		for i := range errs {

@@ -24,7 +24,7 @@ import (
 // runners are the ways to run ranks: in one process, and as if each were in a process of its own.
 var runners = map[string]func(ctx context.Context, cfg Config, body func(c *Comm) error) error{"together": Run, "apart": runApart}
 
-// kinds are the fabrics of these.
+// kinds are the fabrics of these runners.
 var kinds = map[string]string{"together": "inproc", "apart": "inproc"}
 
 func init() {
@@ -75,14 +75,14 @@ func run(t testing.TB, n int, body func(c *Comm) error) {
 	}
 }
 
-// runApart is Run for ranks that have no memory in common, as far as they know. It returns the
-// error of the rank that ended the run.
+// runApart is Run for ranks that take themselves for processes without common memory. It returns
+// the error of the rank that ended the run.
 func runApart(ctx context.Context, cfg Config, body func(c *Comm) error) error {
-	return runStrangers(ctx, cfg, body, func(ep stranger) fabric.Endpoint { return ep })
+	return runIsolated(ctx, cfg, body, func(ep isolated) fabric.Endpoint { return ep })
 }
 
-// runStrangers is runApart over what over makes of each endpoint.
-func runStrangers(ctx context.Context, cfg Config, body func(c *Comm) error, over func(stranger) fabric.Endpoint) error {
+// runIsolated is runApart over endpoints that the function over wraps.
+func runIsolated(ctx context.Context, cfg Config, body func(c *Comm) error, over func(isolated) fabric.Endpoint) error {
 	n, err := cfg.validate()
 	if err != nil {
 		return runError(err)
@@ -92,7 +92,7 @@ func runStrangers(ctx context.Context, cfg Config, body func(c *Comm) error, ove
 		return runError(err)
 	}
 	for r, ep := range eps {
-		eps[r] = over(stranger{ep})
+		eps[r] = over(isolated{ep})
 	}
 	return runOver(ctx, cfg, eps, body)
 }
@@ -120,7 +120,7 @@ func runOver(ctx context.Context, cfg Config, eps []fabric.Endpoint, body func(c
 	for r, ep := range eps {
 		worlds[r] = newWorld(ctx, cfg, []fabric.Endpoint{ep})
 		if _, err := ep.Shared(r); err == nil {
-			worlds[r].together = func(group []int32, n int) bool {
+			worlds[r].shareMemory = func(group []int32, n int) bool {
 				for i := range n {
 					for k := range i {
 						a, b := i, k
@@ -151,21 +151,21 @@ func runOver(ctx context.Context, cfg Config, eps []fabric.Endpoint, body func(c
 	return errs[0]
 }
 
-// stranger hides that its peers are in this process.
-type stranger struct{ fabric.Endpoint }
+// isolated hides that its peers are in this process.
+type isolated struct{ fabric.Endpoint }
 
-func (stranger) Local(int) fabric.Handler { return nil }
+func (isolated) Local(int) fabric.Handler { return nil }
 
-// runGrudging is runApart over a fabric that always writes a piece of a transfer when it is to
-// forget it.
+// runGrudging is runApart over a fabric that always writes a piece of a transfer when it must
+// forget the transfer.
 func runGrudging(ctx context.Context, cfg Config, body func(c *Comm) error) error {
-	return runStrangers(ctx, cfg, body, func(ep stranger) fabric.Endpoint {
+	return runIsolated(ctx, cfg, body, func(ep isolated) fabric.Endpoint {
 		return &grudging{Endpoint: ep, done: map[uint64]func(error){}}
 	})
 }
 
-// grudging is slow, and ends what it forgets by itself, later, as a fabric does that is writing to
-// it.
+// grudging is slow, and ends forgotten transfers by itself, later, as a fabric does that is writing
+// a piece.
 type grudging struct {
 	fabric.Endpoint
 	mu   sync.Mutex
@@ -179,7 +179,7 @@ func (g *grudging) Expect(src int, key uint64, dst []byte, done func(error)) {
 	g.Endpoint.Expect(src, key, dst, done)
 }
 
-// Push takes its time, so that transfers are under way for long.
+// Push is slow, so that transfers are under way for long.
 func (g *grudging) Push(dst int, key uint64, data []byte, done func(error)) {
 	time.AfterFunc(500*time.Microsecond, func() { g.Endpoint.Push(dst, key, data, done) })
 }
@@ -194,18 +194,18 @@ func (g *grudging) Forget(src int, key uint64) bool {
 	return false
 }
 
-// often is how often tests have a run look whether nothing happens.
+// often is the period of deadlock detection in tests.
 const often = 100 * time.Millisecond
 
-// lookOften has runs look often, until the end of the test.
-func lookOften(t *testing.T) {
-	last := stallPeriod
-	stallPeriod = often
-	t.Cleanup(func() { stallPeriod = last })
+// checkOften has runs check for deadlocks often, until the end of the test.
+func checkOften(t *testing.T) {
+	last := deadlockPeriod
+	deadlockPeriod = often
+	t.Cleanup(func() { deadlockPeriod = last })
 }
 
 // requireNoRankGoroutines fails if a goroutine of a run is alive. Goroutines of other tests do not
-// disturb it. One that has said that it is done may need a moment to be gone.
+// disturb it. A goroutine that has announced its end may need a moment to be gone.
 func requireNoRankGoroutines(t testing.TB) {
 	t.Helper()
 	left := ""

@@ -21,8 +21,8 @@ func bcastOf(root int) coll.Signature {
 	return coll.NewSignature(coll.NewCollective(coll.Bcast, nil, root), 0, 8)
 }
 
-// toldBy is the question of rank 1, which has made so many collectives and differs from the number
-// odd on; 0: it does not.
+// toldBy is the question of rank 1, which has made count collectives and differs from number odd
+// on; 0: it does not differ.
 func toldBy(count, odd uint64) coll.Question {
 	q := coll.Question{From: 1, Count: count}
 	for n := count - min(count, coll.HistoryLen) + 1; n <= count; n++ {
@@ -32,13 +32,13 @@ func toldBy(count, odd uint64) coll.Question {
 }
 
 // Two ranks' histories are compared as far as both remember: the first collective that differs is
-// found, at each bound of what is remembered; what this rank has not begun is compared when it
-// does.
+// found, at each bound of the memory. Collectives that this rank has not begun are compared when it
+// begins them.
 func TestHistoriesAreCompared(t *testing.T) {
 	for _, row := range []struct {
 		mine, theirs, odd uint64
 		found             uint64 // the number; 0: none
-		later             bool   // when this rank has made as many
+		later             bool   // found only after this rank has made as many
 	}{
 		{1, 1, 0, 0, false}, {1, 1, 1, 1, false}, {2, 2, 1, 1, false}, {2, 2, 2, 2, false}, {3, 2, 2, 2, false},
 		{16, 16, 1, 1, false}, {17, 16, 1, 2, false}, {17, 16, 16, 16, false}, {17, 17, 1, 2, false},
@@ -51,10 +51,10 @@ func TestHistoriesAreCompared(t *testing.T) {
 			made := func() { h.Record(&coll.Call{What: coll.NewCollective(coll.Bcast, nil, 0), Unit: 8}, 0) }
 			for range row.mine {
 				made()
-				h.recorded()
+				h.compareIfBehind()
 			}
 			wrong := func() *disagreement {
-				if d := c.disagreement(c.proc.trouble.Load()); d != nil {
+				if d := c.disagreement(c.proc.failure.Load()); d != nil {
 					return d
 				}
 				return nil
@@ -66,7 +66,7 @@ func TestHistoriesAreCompared(t *testing.T) {
 				h.compare(toldBy(row.theirs, row.odd)) // again: it replaces the question
 				for h.Count() < row.theirs {
 					made()
-					h.recorded()
+					h.compareIfBehind()
 				}
 			}
 			require.False(t, h.Behind())
@@ -91,7 +91,7 @@ func TestHistoriesAreCompared(t *testing.T) {
 	}
 }
 
-// A rank whose question is certain has seen a difference, which may be forgotten by now.
+// A rank whose question is certain has seen a difference that may be forgotten by now.
 func TestCertainQuestion(t *testing.T) {
 	_, c := withNeighbours(t, false)
 	q := toldBy(3, 0)
@@ -100,30 +100,30 @@ func TestCertainQuestion(t *testing.T) {
 		c.hist.Record(&coll.Call{What: coll.NewCollective(coll.Bcast, nil, 0), Unit: 8}, 0)
 	}
 	c.hist.compare(q)
-	require.EqualError(t, c.disagreement(c.proc.trouble.Load()).err, ErrMismatch.Error()+": ranks 0 and 1 have made different ones before number 1")
+	require.EqualError(t, c.disagreement(c.proc.failure.Load()).err, ErrMismatch.Error()+": ranks 0 and 1 have made different collectives before number 1")
 }
 
-// A rank that has come to its end lacks what another rank has made, unless it has taken on more, or
-// something else is in the way.
+// A rank that has returned lacks the collective that another rank has made, unless it has committed
+// to more, or a failure explains it.
 func TestMissingCollectives(t *testing.T) {
 	for name, row := range map[string]struct {
 		before func(c *Comm)
 		says   string
 	}{
-		"one":              {func(c *Comm) { c.hist.compare(toldBy(1, 0)) }, "number 1 of the communicator: rank 1 is in bcast (root 0) of 8 bytes, rank 0 has come to its end"},
-		"many":             {func(c *Comm) { c.hist.compare(toldBy(40, 0)) }, "number 25 of the communicator: rank 1 is in bcast (root 0) of 8 bytes, rank 0 has come to its end"},
+		"one":              {func(c *Comm) { c.hist.compare(toldBy(1, 0)) }, "number 1 of the communicator: rank 1 is in bcast (root 0) of 8 bytes, rank 0 has returned"},
+		"many":             {func(c *Comm) { c.hist.compare(toldBy(40, 0)) }, "number 25 of the communicator: rank 1 is in bcast (root 0) of 8 bytes, rank 0 has returned"},
 		"the second":       {func(c *Comm) { c.hist.Note(coll.Kind(coll.Bcast)); c.hist.compare(toldBy(2, 2)) }, ""},
 		"none":             {func(c *Comm) {}, ""},
 		"it will":          {func(c *Comm) { c.hist.compare(toldBy(1, 0)); c.Later(1) }, ""},
 		"it has":           {func(c *Comm) { c.hist.compare(toldBy(1, 0)); c.Later(1); c.Later(-1) }, "number 1 of"},
 		"it is revoked":    {func(c *Comm) { c.hist.compare(toldBy(1, 0)); c.proc.revoke(0) }, ""},
-		"a member is lost": {func(c *Comm) { c.hist.compare(toldBy(1, 0)); c.proc.lose(2, errTest) }, ""},
+		"a member is lost": {func(c *Comm) { c.hist.compare(toldBy(1, 0)); c.proc.markLost(2, errTest) }, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			_, c := withNeighbours(t, true)
 			row.before(c)
 			c.hist.missing()
-			d := c.disagreement(c.proc.trouble.Load())
+			d := c.disagreement(c.proc.failure.Load())
 			if row.says == "" {
 				if name != "the second" {
 					require.Nil(t, d)
@@ -137,9 +137,8 @@ func TestMissingCollectives(t *testing.T) {
 	}
 }
 
-// What is told and compared of histories goes in frames, to and fro, and what is asked for is
-// answered.
-func TestQuestionsByTheBook(t *testing.T) {
+// Questions about histories travel in frames, both ways, and are answered if asked to.
+func TestQuestionScript(t *testing.T) {
 	for _, count := range []int{0, 1, coll.HistoryLen - 1, coll.HistoryLen, coll.HistoryLen + 1} {
 		ep, c := withNeighbours(t, false)
 		for i := range count {
@@ -161,47 +160,47 @@ func TestQuestionsByTheBook(t *testing.T) {
 	ep, c := withNeighbours(t, false)
 	q := frameOf(wire.Comparing, coll.SignatureBytes, 0, 1, 1)
 	c.proc.hear(1, q)
-	require.Empty(t, ep.take(), "it is to be compared later, and nobody waits for the answer")
+	require.Empty(t, ep.take(), "it is compared later, and no answer is awaited")
 	require.True(t, c.hist.Behind())
 	q.Head[3] |= askAnswer
 	c.proc.hear(1, q)
 	sent := ep.take()
 	require.Len(t, sent, 1)
 	require.Equal(t, frameOf(wire.Answering, 0).Head, sent[0].Head)
-	require.Nil(t, c.disagreement(c.proc.trouble.Load()))
-	c.proc.ended.Store(true) // now both are at their end
+	require.Nil(t, c.disagreement(c.proc.failure.Load()))
+	c.proc.ended.Store(true) // now both have returned
 	c.proc.hear(1, q)
-	require.Nil(t, c.disagreement(c.proc.trouble.Load()), "it may be the last barrier")
-	_, c = withNeighbours(t, true) // where the end is no barrier
+	require.Nil(t, c.disagreement(c.proc.failure.Load()), "it may be the last barrier")
+	_, c = withNeighbours(t, true) // here no last barrier compares
 	c.proc.ended.Store(true)
 	c.proc.hear(1, q)
-	require.ErrorContains(t, c.disagreement(c.proc.trouble.Load()).err, "rank 0 has come to its end")
+	require.ErrorContains(t, c.disagreement(c.proc.failure.Load()).err, "rank 0 has returned")
 
 	ep, c = withNeighbours(t, false)
-	// of a communicator that is not here
+	// of a communicator that this rank does not have
 	q = frameOf(wire.Comparing, coll.SignatureBytes, 9<<1, 1, 1)
 	q.Head[3] |= askCertain
 	c.proc.hear(1, q)
 	sent = ep.take()
-	require.Len(t, sent, 1, "nobody has it any more")
+	require.Len(t, sent, 1, "no rank has it any more")
 	d, err := disagreementOf(&sent[0].Frame)
 	require.NoError(t, err)
-	require.EqualError(t, d.err, ErrMismatch.Error()+": rank 0 has made others before number 1 of the communicator")
+	require.EqualError(t, d.err, ErrMismatch.Error()+": rank 0 has made other collectives before number 1 of the communicator")
 	require.Empty(t, c.proc.comms.Add(9<<1, new(Comm)), "the question does not wait")
 }
 
-// A communicator that is made compares itself with what others have asked of it.
+// A new communicator answers the questions that were asked about it before.
 func TestCommunicatorsAreKnown(t *testing.T) {
 	ep, c := withNeighbours(t, false)
 	p := c.proc
-	require.Same(t, c, p.find(0, nil))
-	require.Same(t, c, p.find(leaving, nil))
+	require.Same(t, c, p.findComm(0, nil))
+	require.Same(t, c, p.findComm(leaveCtx, nil))
 	d := c.sub([]int{0, 1}, 100)
 	q := toldBy(1, 0)
-	require.Nil(t, p.find(d.ctx, &q))
-	p.known(d)
+	require.Nil(t, p.findComm(d.ctx, &q))
+	p.addComm(d)
 	require.True(t, d.hist.Behind())
-	require.Same(t, d, p.find(d.ctx, nil))
+	require.Same(t, d, p.findComm(d.ctx, nil))
 	require.Empty(t, ep.take())
 }
 
@@ -244,12 +243,12 @@ func TestRevocationOfDescendants(t *testing.T) {
 			if err != nil {
 				return err
 			}
-			return cmp.Or(expect("revoked", false, s.Revoked()), expect("known", s, c.proc.find(s.ctx, nil)), s.Barrier())
+			return cmp.Or(expect("revoked", false, s.Revoked()), expect("known", s, c.proc.findComm(s.ctx, nil)), s.Barrier())
 		}))
 	}
 }
 
-// Goroutines that take on collectives of one communicator, and begin them, lose none.
+// Goroutines that commit to collectives of one communicator, and begin them, lose none.
 func TestLaterHammer(t *testing.T) {
 	const goroutines, rounds = 4, 200_000
 	_, all, _ := idle(t, 3, Config{})
@@ -264,5 +263,5 @@ func TestLaterHammer(t *testing.T) {
 		})
 	}
 	wg.Wait()
-	require.EqualValues(t, goroutines*rounds, h.later.Load())
+	require.EqualValues(t, goroutines*rounds, h.notBegun.Load())
 }

@@ -46,8 +46,8 @@ func TestIprobeLeavesTheLockToSenders(t *testing.T) {
 	}))
 }
 
-// Iprobe finds at once what is sent, whatever it and others have looked for before, and nothing
-// that is received.
+// Iprobe finds a sent message at once, whatever it and others have probed for before, and no
+// received message.
 func TestIprobeFindsWhatIsSent(t *testing.T) {
 	const far = 1 << 22 // does not fit into a word
 	require.NoError(t, Run(t.Context(), Config{Ranks: 1}, func(world *Comm) error {
@@ -69,7 +69,7 @@ func TestIprobeFindsWhatIsSent(t *testing.T) {
 					err := errors.Join(
 						probe(c, before, false), probe(c, before, false),
 						c.Send(Of([]int{7}), 0, tag),
-						// this may be what nothing was found for
+						// nothing may have been found for this key before
 						probe(c, before, before == tag || before == AnyTag),
 						probe(c, tag, true), probe(c, AnyTag, true), probe(c, tag+1, false), probe(c, tag+1, false), probe(c, tag, true))
 					if err != nil {
@@ -88,7 +88,7 @@ func TestIprobeFindsWhatIsSent(t *testing.T) {
 	}))
 }
 
-// pollOnce is a source that runs come when it is first polled, and finds nothing later.
+// pollOnce is a source that calls come when it is first polled, and finds nothing later.
 type pollOnce struct {
 	fabric.NoSource
 	come func()
@@ -175,7 +175,7 @@ func TestHammerIprobe(t *testing.T) {
 	}))
 }
 
-// An Iprobe that finds a message lets one receive, the next, do without a look for what comes.
+// After an Iprobe that finds a message, one receive, the next, does not poll first.
 func TestProbeThatFinds(t *testing.T) {
 	require.NoError(t, Run(t.Context(), Config{Ranks: 1}, func(c *Comm) error {
 		probe := &c.proc.probe

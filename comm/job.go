@@ -36,77 +36,77 @@ type Comm struct {
 	size  int
 	ctx   uint64 // context of messages, even; collectives have ctx+1
 	eager uint64 // eager limit in bytes
-	// the ranks that are in this process, to be called directly; nil for others
+	// by rank: ranks of this process, which are called directly; nil for others
 	peers   []*proc
-	counter *count.Counter // counts messages; nil: nobody does
+	counter *count.Counter // counts messages; nil: no counting
 
-	hist *history       // of its collectives
-	seat *smcoll.Member // where all ranks meet for collectives; nil: nowhere
-	// guarded by hist.Mu: collectives that may be of messages, for their numbers
+	hist   *history       // of collectives
+	member *smcoll.Member // shared-memory collectives; nil: all are made of messages
+	// guarded by hist.Mu: numbers the collectives that may be made of messages
 	collSeq uint64
 
-	// line are the contexts of this communicator and of those that it was made of by Dup and Split:
-	// who revokes one of these revokes it. nil: its own only.
-	line []uint64
+	// lineage are the contexts of this communicator and of those that it was made of by Dup and
+	// Split: revoking one of these revokes it. nil: its own only.
+	lineage []uint64
 
-	voteSeq atomic.Uint32            // agreements started
-	acked   atomic.Int32             // lost members that AckFailed has covered
-	failed  atomic.Pointer[failures] // the lost members, as of some trouble
+	agreeSeq atomic.Uint32            // agreements started
+	acked    atomic.Int32             // lost members that AckFailed has covered
+	failed   atomic.Pointer[failures] // the lost members, computed from one failure state
 
-	// of DescribeBy; constant once anything is received; nil: operations say what they are
-	told func(src, tag int) string
+	// set by DescribeBy; constant once anything is received; nil: operations describe themselves
+	describeRecv func(src, tag int) string
 }
 
-// history is what a rank knows of the collectives of a communicator. Where it is written with each
-// collective, as coll.History is, it is in cache lines of its own.
+// history is what a rank knows of the collectives of a communicator. Each collective writes a part
+// of it, coll.History, which has cache lines of its own.
 type history struct {
 	coll.History
-	c     *Comm        // constant
-	later atomic.Int32 // collectives that this rank has taken on and not begun: see Later
+	c        *Comm        // constant
+	notBegun atomic.Int32 // collectives that this rank is committed to and has not begun: see Later
 }
 
 // world is a run: what its ranks share.
 type world struct {
 	// Constant after construction.
-	ctx     context.Context
-	cancel  context.CancelCauseFunc
-	size    int // ranks
-	calls   *callback.Set
-	own     []*proc // the ranks of this process, which are consecutive
-	apart   bool    // there are ranks of other processes
-	cfg     Config
-	survive bool    // cfg.Survive
-	local   []*proc // by rank: what the fabric lets us call directly
+	ctx          context.Context
+	cancel       context.CancelCauseFunc
+	size         int // ranks
+	calls        *callback.Set
+	own          []*proc // the ranks of this process, which are consecutive
+	multiProcess bool    // there are ranks of other processes
+	cfg          Config
+	survive      bool    // cfg.Survive
+	local        []*proc // by rank: the ranks that the fabric lets us call directly
 
-	// together reports whether some ranks of the run, nil: the first n, are pairwise connected by
-	// memory that they share. All ranks come to the same answer. nil: none are.
-	together func(group []int32, n int) bool
+	// shareMemory reports whether all pairs of some ranks share memory: those of group or, if group
+	// is nil, the first n of the run. All ranks get the same answer. nil: no ranks do.
+	shareMemory func(group []int32, n int) bool
 
-	// collectives go from memory to memory where they can; not if messages are counted; constant
-	direct bool
-	stages smcoll.Segments
+	// collectives go through memory where they can; false if messages are counted; constant
+	memoryColls bool
+	segments    smcoll.Segments
 
-	// aborted is nil while the run lives; the first to set it decides the run's outcome. It is set
-	// under endMu, which is held from the look at it until it is set: whose failure that is, the
-	// launcher is told in between.
+	// aborted is nil while the run lives; the first cause that is stored decides the run's outcome.
+	// It is stored under endMu, which is held from the check to the store, because the launcher is
+	// told of the cause in between.
 	aborted atomic.Pointer[abortError]
 	endMu   sync.Mutex
-	// closed when all that was pending has been completed with it, which another goroutine than
-	// those of the ranks may do
+	// closed when all pending operations have been completed with the cause, which may be done by
+	// another goroutine than those of the ranks
 	killed chan struct{}
-	// troubled is set before any rank of this process has a trouble.
-	troubled  atomic.Bool
-	deaths    deaths
-	hasFailed *atomic.Bool // see meeting; nil: nobody asks
-	// tells the launcher whose failure ends this process, or may; nil: nobody to tell
+	// set before any rank of this process has a failure state
+	anyFailure atomic.Bool
+	deaths     deaths
+	hasFailed  *atomic.Bool // boot's Job.Failed; nil: it is not needed
+	// tells the launcher whose failure ends this process, or may; nil: no launcher
 	blame func(cause error, certain bool)
 
-	ends   ends // see AtEnd
-	party  *waits.Party
-	stalls *deadlock.Detector // nil: nobody looks for deadlocks
-	// has the launcher end the job because of a deadlock; nil: there is none
-	stuck func(text string) error
-	late  stale
+	ends     ends // see AtEnd
+	party    *waits.Party
+	detector *deadlock.Detector // nil: no deadlock detection
+	// asks the launcher to end the job because of a deadlock; nil: no launcher
+	reportDeadlock func(text string) error
+	stale          staleChecker
 }
 
 // deaths are the ranks of this process that have died, where others survive that.
@@ -115,24 +115,24 @@ type deaths struct {
 	all []*RankError // guarded by mu: in their order, each rank once
 }
 
-// ends counts the functions of AtEnd that are to be called or are under way. It is no WaitGroup: a
+// ends counts the functions of AtEnd that are to be called or are running. It is no WaitGroup: a
 // goroutine that outlives its rank may still add some.
 type ends struct {
 	mu    sync.Mutex
 	count int           // guarded by mu
-	none  chan struct{} // guarded by mu: closed when count is zero; nil if nobody waits
+	none  chan struct{} // guarded by mu: closed when count is zero; nil if no goroutine waits
 }
 
 // proc is one rank of the run as a receiver: it owns the matcher into which other ranks deliver.
 type proc struct {
-	// Here a cache line begins, since Go puts a word before what is not small. It has all that a
-	// sender and a receiver alone write of it for a message.
+	// Padding to the next cache line: Go puts one word before an object of this size. That line has
+	// all fields that both a sender and a receiver write for a message.
 	_  [cacheLine - 8]byte
 	mu sync.Mutex
 	m  match.Matcher // guarded by mu
 
-	// written under mu; nil: nothing has gone wrong. Once it has dead, nothing is posted or filed
-	trouble atomic.Pointer[trouble]
+	// written under mu; nil: no failure. Once it has dead, nothing is posted or filed
+	failure atomic.Pointer[failureState]
 
 	// Constant after construction.
 	world  *world
@@ -144,39 +144,39 @@ type proc struct {
 	ev     *event.Shared    // nil: nothing is recorded
 
 	// own is the operation of a blocking receive, for ranks that have one of these at a time. It is
-	// taken, under mu, when freed equals taken. It spares them the pool: one atomic operation
-	// instead of four.
+	// taken, under mu, when freed equals taken. It avoids the pool: one atomic operation instead of
+	// four.
 	own *reusedRecv
 
-	seeker seeker
-	slab   atomic.Pointer[recvSlab] // where the next receive for a request comes from
+	direct directReceiver
+	slab   atomic.Pointer[recvSlab] // the next receive for a request comes from here
 	probe  match.Probe
 
-	far     far
-	traffic traffic
-	ballots consensus.Set
-	near    near
-	comms   coll.Known[Comm]
-	answers atomic.Pointer[coll.Answers]
-	made    atomic.Uint64 // communicators
+	remote     remote
+	traffic    traffic
+	agreements consensus.Set
+	mapped     mappedComms
+	comms      coll.Known[Comm]
+	answers    atomic.Pointer[coll.Answers]
+	made       atomic.Uint64 // communicators made
 
-	goroutine atomic.Uint64 // that runs the rank's function; 0: not yet
-	ended     atomic.Bool   // the function is over
-	returned  atomic.Bool   // so is all that the rank does after the function
+	goroutine atomic.Uint64 // runs the rank's function; 0: not yet
+	ended     atomic.Bool   // the function has returned
+	returned  atomic.Bool   // so has all that the rank does after the function
 
 	unexplained []unexplained // guarded by mu
 }
 
-// traffic are the frames of a rank whose peers are other processes.
+// traffic counts the frames of a rank whose peers are in other processes.
 type traffic struct {
-	sent, here atomic.Int64
-	pushes     atomic.Int64 // under way
+	sent, received atomic.Int64
+	pushes         atomic.Int64 // under way
 }
 
-// frame sends a frame to another process, and counts it, so that all ranks together know whether
-// any is under way.
+// frame sends a frame to another process, and counts it: from the counts all ranks together know
+// whether a frame is under way.
 func (p *proc) frame(dst int, f fabric.Frame) error {
-	p.traffic.sent.Add(1) // before: it may be taken, counted there and answered at once
+	p.traffic.sent.Add(1) // before Send: the frame may be taken, counted there and answered at once
 	err := p.ep.Send(dst, f)
 	if err != nil {
 		p.traffic.sent.Add(-1)
@@ -184,7 +184,7 @@ func (p *proc) frame(dst int, f fabric.Frame) error {
 	return err
 }
 
-// push is likewise for payloads, which are under way until done is called.
+// push does the same for payloads, which are under way until done is called.
 func (p *proc) push(dst int, key uint64, data []byte, done func(error)) {
 	p.traffic.pushes.Add(1)
 	p.ep.Push(dst, key, data, func(err error) {
@@ -201,16 +201,17 @@ func allRanks(n int) []int {
 	return all
 }
 
-// waiterKind is who waits for an operation.
+// waiterKind tells what waits for an operation.
 type waiterKind uint8
 
 const (
-	aRequest    waiterKind = iota // whoever holds the Request
+	aRequest    waiterKind = iota // the holder of the Request
 	blockedCall                   // one goroutine, on self.Ch; the operation is pooled
-	aSchedule                     // a collective's, by self.Func; the operation is pooled
+	// the schedule of a collective, by self.Func; the operation is pooled
+	aSchedule
 )
 
-// recvCall is the call that a receive or a probe is of.
+// recvCall is the call that made a receive or a probe.
 type recvCall uint8
 
 const (
@@ -220,40 +221,42 @@ const (
 	callProbe
 )
 
-// recvOp is a receive or a probe. Those of requests are the program's for as long as it likes, so
-// each is new memory, and small; and what another rank reads of it to deliver a message comes
-// first, in as few cache lines as can be.
+// recvOp is a receive or a probe. The program may keep those of requests for as long as it likes,
+// so each is new memory, and small. The fields that another rank reads to deliver a message come
+// first, in as few cache lines as possible.
 type recvOp struct {
-	Request // of a reusedRecv, only the result
+	Request // a reusedRecv uses its result only
 	c       *Comm
 	buf     mem.Buffer
 	expect  uint64 // collectives: the aux that the message must carry
 	waiter  waiterKind
 	call    recvCall
-	away    atomic.Bool  // the caller does something else first: it is in Sendrecv
-	entry   match.Posted // guarded by proc.mu while it is queued
+	// the caller is in Sendrecv and still sends: it does not wait for this yet
+	sendingFirst atomic.Bool
+	entry        match.Posted // guarded by proc.mu while it is queued
 }
 
-// reusedRecv is a receive of ours, which is used again: waiter is not aRequest.
+// reusedRecv is a receive that this package uses again: waiter is not aRequest.
 type reusedRecv struct {
 	recvOp
 	self node
 	job  *mem.Cocopy // the copy to help with; set before the blocked caller is woken
 
-	owned bool          // constant: this is its rank's own
-	taken uint32        // of own: how often it was taken; written under proc.mu by who takes it
-	freed atomic.Uint32 // of own: taken, when it was freed last
+	owned bool // constant: the rank's proc.own
+	// of own: how often it was taken; written under proc.mu by the goroutine that takes it
+	taken uint32
+	freed atomic.Uint32 // of own: the value of taken when it was last freed
 }
 
-// recvSlab is receives for requests, which cannot be used again: the program may hold them for as
-// long as it likes.
+// recvSlab is a block of receives for requests. They are not used again: the program may hold them
+// for as long as it likes.
 type recvSlab struct {
 	taken atomic.Uint32
 	ops   [slabSize]recvOp
 }
 
-// slabSize is how many receives are allocated together. Whoever keeps one of them keeps all from
-// the collector, but not their buffers.
+// slabSize is how many receives are allocated together. A program that keeps one of them keeps all
+// from the collector, but not their buffers.
 const slabSize = 9
 
 // sendOp is a send whose memory is used after the call that started it.
@@ -266,11 +269,11 @@ type sendOp struct {
 	dst    int
 	tag    int
 	op     string
-	far    int         // rank in the run of a receiver in another process
+	remote int         // rank in the run of a receiver in another process; set before the RTS
 	job    *mem.Cocopy // as in recvOp
 }
 
-// blockedSide is the side of a message whose goroutine is blocked and can help.
+// blockedSide is the side of a message whose goroutine is blocked and can help to copy.
 type blockedSide uint8
 
 const (
@@ -279,97 +282,99 @@ const (
 	receiver
 )
 
-// message is an unexpected message: its header and a copy of its payload, or the send that waits
-// with it, or that send's number.
+// message is an unexpected message: its header with a copy of its payload (eager), or with the send
+// that waits, or with that send's number in another process (rendezvous).
 type message struct {
-	h     wire.Header
-	small [smallLen]byte // eager: the payload, if it fits
-	data  *mem.Block     // eager: the payload, if it does not fit; or nil
-	from  *sendOp        // ready
-	far   int            // ready, of another process: rank in the run, plus 1
-	id    uint64         // and its number there
-	entry match.Arrival  // guarded by proc.mu while it is queued
+	h      wire.Header
+	small  [smallLen]byte // eager: the payload, if it fits
+	data   *mem.Block     // eager: the payload, if it does not fit; or nil
+	from   *sendOp        // rendezvous
+	remote int            // rendezvous from another process: rank in the run, plus 1
+	id     uint64         // and the number of the send there
+	entry  match.Arrival  // guarded by proc.mu while it is queued
 }
 
-// smallLen is how many bytes a message has in itself (guess): a cache line.
+// smallLen is the largest payload that fits into a message itself (guess): a cache line.
 const smallLen = 64
 
-// far is the part of a rank's protocol that deals with ranks of other processes, whose memory is
-// out of reach: what the two sides know of one another's operations are numbers. README.md, "Ranks
-// of other processes", has the protocol.
-type far struct {
-	mu    sync.Mutex
-	dead  error                // as proc.dead
-	last  uint64               // number given last
-	sends map[uint64]*sendOp   // announced, not asked for yet
-	pulls map[uint64]*transfer // asked for, not here yet
+// remote is the part of a rank's protocol for ranks of other processes, whose memory is out of
+// reach: each side knows an operation of the other side by a number. README.md, "Ranks of other
+// processes", has the protocol.
+type remote struct {
+	mu        sync.Mutex
+	dead      error                // as failureState.dead
+	last      uint64               // the last number given
+	sends     map[uint64]*sendOp   // RTS sent, no CTS yet
+	transfers map[uint64]*transfer // CTS sent, no payload yet
 
-	stranded []func(error) // see proc.stranded
-	waits    bool          // somebody was stranded
+	awaiting     []func(error) // operations that wait for the cause: see proc.awaitCause
+	causeAwaited bool          // the timer of awaitCause runs
 
-	withdrawn map[uint64]int // announced to these ranks and taken back, without their knowing
+	// sends that were withdrawn after their RTS, with the receivers' ranks: a CTS may still come
+	withdrawn map[uint64]int
 }
 
 // transfer is a receive whose payload is under way.
 type transfer struct {
 	op  *recvOp
-	src int        // sender's rank in the run
-	blk *mem.Block // where the payload goes first if the receive's memory is not one piece, or nil
+	src int        // rank of the sender in the run
+	blk *mem.Block // the payload goes here first if the receive's memory is not one piece; or nil
 
-	why error // guarded by far.mu: it was given up with this, whatever the fabric ends it with
+	why error // guarded by remote.mu: why it was given up, whatever error the fabric ends it with
 }
 
-// near are the communicators of a rank whose ranks meet in mapped memory.
-type near struct {
+// mappedComms are the communicators of a rank that make collectives in mapped memory.
+type mappedComms struct {
 	indices *smcoll.Indices
-	windows *smcoll.Staging
+	staging *smcoll.Staging
 
 	mu  sync.Mutex
 	all map[uint64]*smcoll.Member // guarded by mu: by context
 }
 
-// seeker is the short way of a blocking receive from a rank of another process that shares memory
-// with this one: who waits looks for the message in the ring and takes it from there, without
-// posting the receive, so without the matcher and without being woken. README.md, "The short way",
-// says why no message is missed or overtaken.
-type seeker struct {
+// directReceiver receives messages of blocking calls without the matcher, from a rank of another
+// process on this node: the waiting goroutine polls, and takes its message from the ring itself.
+// The receive is not posted, and no goroutine is woken. README.md, "Direct receive", says why no
+// message is missed or overtaken.
+type directReceiver struct {
 	// Constant after construction.
 	p *proc
-	// by rank of the run: all that comes from there is delivered by who polls; nil: from nowhere
-	near []bool
-	met  func() bool // the message is here, or the receive has to be posted
+	// by rank of the run: true if all that comes from there is delivered by the goroutine that
+	// polls; nil: no such rank
+	polled   []bool
+	finished func() bool // the message is here, or the receive must be posted
 
-	// Owned by who polls.
-	on     bool // somebody seeks
-	op     recvOp
-	ctx    uint64
-	from   uint64 // source and tag, as in a frame's head
-	picked bool   // the message is here
-	// the message has come, and is not one that can be taken here; so those behind it must not be
-	torn bool
+	// Owned by the goroutine that polls.
+	active   bool // a goroutine receives directly
+	op       recvOp
+	ctx      uint64
+	srcTag   uint64 // source and tag, as in a frame's head
+	received bool   // the message is here
+	// a message has come that must not be taken here, so later ones must not be either
+	mustPost bool
 }
 
 const cacheLine = 64
 
-// trouble is what one rank knows to have gone wrong. It is immutable, and replaced under proc.mu;
-// world.troubled is set before the first one, and is all that an operation looks at while there is
-// none. README.md, "Failure", has the argument.
-type trouble struct {
-	dead    error               // nothing goes on at this rank
-	lost    map[int]error       // by rank in the run, of those that are known not to live
-	order   []int               // the lost ranks, as this one learned of them
+// failureState is all that one rank knows to have gone wrong. It is immutable, and replaced under
+// proc.mu. world.anyFailure is set before the first one: while it is not, operations check nothing
+// else. README.md, "Failure", has the argument.
+type failureState struct {
+	dead    error               // why this rank has ended: it does nothing any more
+	lost    map[int]error       // by rank in the run: why it is lost
+	order   []int               // the lost ranks, in the order in which this one learned of them
 	revoked map[uint64]struct{} // contexts of messages
 
-	disagrees map[uint64]*disagreement // by context of messages: the collectives are lost
+	disagrees map[uint64]*disagreement // by context of messages: why collectives are lost
 }
 
-// failures is what a trouble means for one communicator.
+// failures are the lost members of one communicator, computed from a failure state.
 type failures struct {
-	of    *trouble
-	ranks []int // the lost members, as this rank learned of them: a prefix stays as it is
+	of    *failureState
+	ranks []int // as this rank learned of them: later lists begin with earlier ones
 }
 
-// disagreement is the end of a communicator's collectives: two ranks are in different ones where
+// disagreement ends the collectives of a communicator: two ranks are in different collectives where
 // they should be in the same.
 type disagreement struct {
 	err    error
@@ -377,40 +382,43 @@ type disagreement struct {
 	a, b   int // ranks, the lower one first
 	sa, sb coll.Signature
 
-	// from is the number of the first agreement that no rank is to wait for any more; 0: none,
-	// since the ranks may all come to theirs.
+	// from is the number of the first agreement that no rank must wait for any more; 0: none, since
+	// all ranks may still come to theirs.
 	from uint64
 
-	heard atomic.Bool // the program has been told at this rank
+	reported atomic.Bool // the program has got it as an error at this rank
 }
 
-// unexplained is a collective that has seen that a rank does not agree, and waits to hear on what.
+// unexplained is a collective that has seen that a rank does not agree, and waits to be told what
+// that rank called.
 type unexplained struct {
 	c    *Comm
-	err  error // if nobody says
+	err  error // the error if no explanation comes
 	then func(error)
 }
 
-// stale looks, now and then, for collectives by messages and for agreements that wait for long, and
-// has each rank that is waited for compare. Two ranks that wait for each other in different
-// collectives would not hear of each other otherwise.
-type stale struct {
-	w *world // constant since begin, before which it is nil
+// staleChecker looks now and then for collectives by messages and for agreements that have waited
+// for long, and has the ranks that they wait for compare histories. Otherwise two ranks that wait
+// for each other in different collectives would not hear of each other.
+type staleChecker struct {
+	w *world // constant; nil before start
 
-	looks sync.Mutex // held by a look, with its questions
-	// guarded by looks: what has waited at the last look: see waiting
-	waits map[*proc]map[waiting]uint64
+	checkMu sync.Mutex // held during a check, with its questions
+	// guarded by checkMu: what has waited at the last check: see waiting
+	waited map[*proc]map[waiting]uint64
 
 	mu    sync.Mutex
-	timer *time.Timer // guarded by mu; nil: no look is to come
+	timer *time.Timer // guarded by mu; nil: no check is scheduled
 	over  bool        // guarded by mu: the run is over
 }
 
-// waiting is a receive of a collective, a message that no receive has asked for, whose sender may
-// wait with it, or an agreement that a rank has not come to. With it goes how many collectives this
-// rank had begun when the other one was asked, and one more; 0 if it was not. A rank that has begun
-// another one since asks once more: the other rank has compared with what was begun then, and does
-// not come back to it where it was ahead.
+// waiting is a receive of a collective; or a message that no receive has matched, whose sender may
+// wait with it; or an agreement that another rank has not joined.
+//
+// In staleChecker.waited it maps to a number: how many collectives this rank had begun when it
+// asked the other rank, plus one; 0 if it has not asked. A rank that has begun another collective
+// since then asks once more, because a rank that was ahead has compared only what was begun by
+// then, and does not compare again by itself.
 type waiting struct {
 	match.Key
 	what waitKind
@@ -421,5 +429,5 @@ type waitKind uint8
 const (
 	waitMessage waitKind = iota
 	waitReceive
-	waitVote
+	waitAgreement
 )

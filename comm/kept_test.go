@@ -13,8 +13,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// What an operation has received into is kept by nothing when the operation is over: not until the
-// rank receives again, nor by the communicators that the run keeps.
+// The memory of a receive is referenced by nothing when the receive is over: not until the rank
+// receives again, nor by the communicators that the run keeps.
 func TestMemoryOfWhatIsOver(t *testing.T) {
 	ops := map[string]func(c *Comm, b []byte) error{
 		"recv": func(c *Comm, b []byte) error {
@@ -69,7 +69,7 @@ func TestMemoryOfWhatIsOver(t *testing.T) {
 						}
 						mem, err := use()
 						if err == nil {
-							err = c.Barrier() // the other rank may have been behind with a copy
+							err = c.Barrier() // the other rank may still have been copying
 						}
 						if err != nil {
 							return err

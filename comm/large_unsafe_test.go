@@ -18,11 +18,11 @@ import (
 
 const (
 	largePage = 64 << 20
-	largeSize = 2<<30 + 2*largePage // more than a signed 32-bit number holds
+	largeSize = 2<<30 + 2*largePage // more than a signed 32-bit number can hold
 )
 
-// largeBuffer returns memory of largeSize bytes that costs 128 MiB: it is one file many times, and
-// another one at its end.
+// largeBuffer returns memory of largeSize bytes that costs 128 MiB: one file is mapped many times,
+// and another one at the end.
 func largeBuffer(t *testing.T) []byte {
 	t.Helper()
 	open := func() int {

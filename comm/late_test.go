@@ -27,7 +27,7 @@ import (
 
 func init() { roles["late"] = lateRole }
 
-// lateVariable has a started rank be in a run that ends in such a way, one of lateEnds.
+// lateVariable names the one of lateEnds by which the run of a started rank ends.
 const lateVariable = "COMM_TEST_LATE"
 
 // lateWaits are the ways to wait for rank 0, which does nothing: of ranks 1 and 2, or of rank 1
@@ -100,8 +100,8 @@ var lateEnds = map[string]lateEnd{
 }
 
 // late has ranks 1 and 2 wait in each way, each in a communicator of its own, and rank 0 end that
-// some time after they have gone to sleep. Before, those of rank 1 that have a context of their own
-// are ended by it.
+// some time after they have gone to sleep. Before that, those waits of rank 1 that have a context
+// of their own end by it.
 func late(c *Comm, how string, cancel func(error)) error {
 	end, ways := lateEnds[how], lateWaits()
 	type result struct {
@@ -117,7 +117,7 @@ func late(c *Comm, how string, cancel func(error)) error {
 	for _, name := range sorted(ways) {
 		switch {
 		case end.is == ErrRevoked && (name == "own agree" || name == "own shrink"):
-			// which go on then
+			// these waits go on
 			continue
 		case end.is != ErrAborted && name == "the context":
 			continue
@@ -149,7 +149,7 @@ func late(c *Comm, how string, cancel func(error)) error {
 	for range open {
 		asleep[fmt.Sprintf("goroutine %d ", <-ids)] = true
 	}
-	for !allAsleep(asleep) {
+	for !allWait(asleep) {
 		time.Sleep(50 * time.Millisecond)
 	}
 	collect := func(of func(name string) bool, right func(r result) error) error {
@@ -171,7 +171,7 @@ func late(c *Comm, how string, cancel func(error)) error {
 		}
 	}
 	if ofItsOwn := func(name string) bool { return strings.HasPrefix(name, "own ") }; c.Rank() == 1 {
-		// rank 2 sees how they end with the others
+		// rank 2 sees the others end
 		time.Sleep(300 * time.Millisecond)
 		why := errors.New("my own end")
 		stop(why)
@@ -189,9 +189,9 @@ func late(c *Comm, how string, cancel func(error)) error {
 	}
 	return collect(func(string) bool { return true }, func(r result) error {
 		switch {
-		case end.survive && r.name == "own shrink": // which is for that
+		case end.survive && r.name == "own shrink": // Shrink works then
 			return r.err
-		case end.survive && r.name == "own agree": // which ends well but for the loss
+		case end.survive && r.name == "own agree": // Agree works then, except for the loss
 			return expect("rank 0 is lost", true, errors.Is(r.err, ErrPeerLost) && strings.Contains(r.err.Error(), "rank 0"))
 		case !errors.Is(r.err, end.is) || !strings.Contains(r.err.Error(), end.says):
 			return fmt.Errorf("%v, want %v with %q", r.err, end.is, end.says)
@@ -206,8 +206,8 @@ func late(c *Comm, how string, cancel func(error)) error {
 
 func sorted[V any](m map[string]V) []string { return slices.Sorted(maps.Keys(m)) }
 
-// allAsleep reports whether each of the goroutines waits for others.
-func allAsleep(heads map[string]bool) bool {
+// allWait reports whether each of the goroutines waits for others.
+func allWait(heads map[string]bool) bool {
 	buf := make([]byte, 8<<20)
 	n := 0
 	for _, g := range strings.Split(string(buf[:runtime.Stack(buf, true)]), "\n\n") {
@@ -259,8 +259,8 @@ func TestEndsThatComeLate(t *testing.T) {
 		}
 		for way, run := range ways {
 			if how == "kill" || (how == "context" || how == "deadline") && way != "together" {
-				// a run that its context ends looks at all goroutines of the process, and so at
-				// those of the other rows
+				// a run that its context ends dumps all goroutines of the process, and so those of
+				// the other rows
 				continue
 			}
 			row(how+", "+way, func(t *testing.T) {

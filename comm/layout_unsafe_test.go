@@ -14,8 +14,8 @@ import (
 	"weft/internal/fabric/inproc"
 )
 
-// What is said of a message under a rank's lock is one cache line, and what a sender reads of a
-// receive for a request is few.
+// The fields that are written for a message under a rank's lock are one cache line, and the fields
+// that a sender reads of a receive for a request are few lines.
 func TestCacheLines(t *testing.T) {
 	eps, err := inproc.New(3)
 	require.NoError(t, err)

@@ -14,15 +14,15 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// A rank costs the same however many there are, also in a run of one process that begins, meets
-// once and ends. Processor time counts: the machine may be busy.
+// A rank costs the same however many there are, also in a run of one process that begins, makes one
+// collective and ends. Processor time counts: the machine may be busy.
 func TestManyRanksCostNoMoreEach(t *testing.T) {
 	if testing.Short() {
 		t.Skip("16384 ranks")
 	}
 	bodies := map[string]func(c *Comm) error{
 		"that do nothing": func(*Comm) error { return nil },
-		"that meet":       func(c *Comm) error { return c.Barrier() },
+		"in a barrier":    func(c *Comm) error { return c.Barrier() },
 	}
 	for name, body := range bodies {
 		t.Run(name, func(t *testing.T) {
@@ -33,7 +33,7 @@ func TestManyRanksCostNoMoreEach(t *testing.T) {
 			}
 			few := max(each(1024), each(1024))
 			many := each(16384)
-			for range 2 { // collections of garbage come when they come
+			for range 2 { // garbage collections come at any time
 				if many <= 4*few {
 					break
 				}

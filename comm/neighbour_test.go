@@ -22,16 +22,16 @@ import (
 	"weft/internal/fabric"
 )
 
-// neighbour is a fabric whose other ranks are played by the test, step by step: it keeps what rank
-// 0 sends, and delivers nothing by itself.
+// neighbour is a fabric whose other ranks are played by the test, step by step: it keeps the frames
+// that rank 0 sends, and delivers nothing by itself.
 type neighbour struct {
 	nowhere
 	mu     sync.Mutex
 	frames []sentFrame // guarded by mu
 	pushes []sentPush
-	fails  error // of what is sent from now on
+	fails  error // the error of later sends
 
-	expects func() // called before a transfer is expected; nil: nothing is
+	expects func() // called before a transfer is expected; nil: not called
 }
 
 type sentFrame struct {
@@ -68,7 +68,7 @@ func (e *neighbour) Expect(src int, key uint64, dst []byte, done func(error)) {
 	e.nowhere.Expect(src, key, dst, done)
 }
 
-// take returns what has been sent since it was called last.
+// take returns what was sent since the last call.
 func (e *neighbour) take() []sentFrame {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -83,7 +83,7 @@ func withNeighbours(t *testing.T, survive bool) (*neighbour, *Comm) {
 	return amongNeighbours(t, 0, Config{Survive: survive})
 }
 
-// amongNeighbours is withNeighbours of another rank.
+// amongNeighbours is withNeighbours for another rank.
 func amongNeighbours(t *testing.T, rank int, cfg Config) (*neighbour, *Comm) {
 	t.Helper()
 	cfg.Ranks = 3
@@ -92,7 +92,7 @@ func amongNeighbours(t *testing.T, rank int, cfg Config) (*neighbour, *Comm) {
 	ep := &neighbour{nowhere: nowhere{rank: rank, size: 3}}
 	w := newWorld(context.Background(), cfg, []fabric.Endpoint{ep})
 	c := w.comm(rank)
-	w.at(rank).known(c)
+	w.at(rank).addComm(c)
 	t.Cleanup(func() {
 		w.end(ErrEnded)
 		require.NoError(t, ep.Close())
@@ -118,8 +118,8 @@ func frameOfHeader(h wire.Header, data []byte) fabric.Frame {
 	return fabric.Frame{Head: h.Pack(), Data: data}
 }
 
-// A frame that another process must not send is the end of trust in that process, and the error
-// says what was wrong; one that it may send is not, at each bound.
+// A frame that another process must not send makes it a lost rank, and the error says what was
+// wrong; a legal frame does not, at each bound.
 func TestFramesOfOtherProcesses(t *testing.T) {
 	good := wire.Header{Proto: wire.Eager, Elem: mem.Int64, ElemSize: 8, Src: 1, Tag: 5, Length: 16}
 	with := func(change func(h *wire.Header)) wire.Header { h := good; change(&h); return h }
@@ -127,12 +127,12 @@ func TestFramesOfOtherProcesses(t *testing.T) {
 		return with(func(h *wire.Header) { h.Proto = wire.RTS; change(h) })
 	}
 	number := binary.LittleEndian.AppendUint64(nil, 77)
-	// Of the sends that rank 0 has announced: 1 and 3 to rank 1, of 100 bytes; 2 to rank 2; 4, to
-	// rank 1, was taken back.
+	// Rank 0 has sent the RTS of these sends: 1 and 3 to rank 1, of 100 bytes; 2 to rank 2; 4, to
+	// rank 1, was withdrawn.
 	for _, row := range []struct {
 		name  string
 		f     fabric.Frame
-		wrong string // "": it is right
+		wrong string // "": it is legal
 	}{
 		{"a message", frameOfHeader(good, make([]byte, 16)), ""},
 		{"a message with a byte more", frameOfHeader(good, make([]byte, 17)), "it sends 17 bytes and says that they are 16"},
@@ -160,8 +160,8 @@ func TestFramesOfOtherProcesses(t *testing.T) {
 		{"a wish for number 0", frameOf(wire.CTS, 0, 0, 9, 0, 0, 100), "it asks for the message 0, which was not announced to it"},
 		{"a nudge", frameOf(wire.Nudging, 0, 4), ""},
 		{"an answer", frameOf(wire.Answering, 0), ""},
-		{"an obituary of a rank that is not there", frameOf(wire.FailureNotice, 0, 3), "it says that rank 3 is lost"},
-		{"an obituary of another rank", frameOf(wire.FailureNotice, 0, 2), ""},
+		{"a failure notice of a rank that does not exist", frameOf(wire.FailureNotice, 0, 3), "it says that rank 3 is lost"},
+		{"a failure notice of another rank", frameOf(wire.FailureNotice, 0, 2), ""},
 		{"an end by a rank that is not there", frameOf(wire.Ending, 0, 3), "it says that the run ends because of rank 3 (0)"},
 		{"an end of no kind", frameOf(wire.Ending, 0, 2, endDeadlock+1), "it says that the run ends because of rank 2 (3)"},
 		{"a revocation", frameOf(wire.Revoking, 0, 1<<32|2), ""},
@@ -185,7 +185,7 @@ func TestFramesOfOtherProcesses(t *testing.T) {
 		{"a disagreement about messages", frameOf(wire.Disagreeing, 2*coll.SignatureBytes, 1<<32|3, 1, 1), "it says in 48 bytes that ranks do not agree"},
 		{"kind 0", frameOf(0, 0), "it sends a frame of the unknown kind 0"},
 		{"the first unknown kind", frameOf(wire.Disagreeing+1, 0), fmt.Sprintf("it sends a frame of the unknown kind %d", wire.Disagreeing+1)},
-		{"a stall", frameOf(wire.BlockedReport, 3, 0, 0, 0, 0, 1), ""},
+		{"a deadlock report", frameOf(wire.BlockedReport, 3, 0, 0, 0, 0, 1), ""},
 		{"a question", frameOf(wire.BlockedQuery, 0, 1), ""},
 	} {
 		t.Run(row.name, func(t *testing.T) {
@@ -195,16 +195,16 @@ func TestFramesOfOtherProcesses(t *testing.T) {
 				r := c.Issend(Of(make([]byte, []int{100, 8, 100, 100}[i])), dst, 1)
 				require.False(t, r.Done())
 			}
-			require.True(t, p.far.withdraw(4))
-			require.False(t, p.far.withdraw(4), "once")
-			before := p.traffic.here.Load()
+			require.True(t, p.remote.withdraw(4))
+			require.False(t, p.remote.withdraw(4), "once")
+			before := p.traffic.received.Load()
 			p.hear(1, row.f)
-			lost := p.trouble.Load().lostRank(1)
+			lost := p.failure.Load().lostRank(1)
 			counted := int64(1)
 			if kind := wire.Protocol(row.f.Head[3] >> 8); kind == wire.BlockedReport || kind == wire.BlockedQuery {
 				counted = 0
 			}
-			require.Equal(t, before+counted, p.traffic.here.Load(), "frames that have had their effect")
+			require.Equal(t, before+counted, p.traffic.received.Load(), "frames that have had their effect")
 			if row.wrong == "" {
 				require.NoError(t, lost)
 				return
@@ -229,10 +229,10 @@ func TestFramesOfOtherProcesses(t *testing.T) {
 	}
 }
 
-// A send to another process goes by the book: the announcement, with its number; the payload, when
-// it is asked for, as much as is wanted, under the receiver's key; the end, when the fabric is
+// The steps of a send to another process: the RTS, with the send's number; after the CTS the
+// payload, as many bytes as it asks for, under the receiver's key; the end, when the fabric is
 // done.
-func TestSendByTheBook(t *testing.T) {
+func TestSendScript(t *testing.T) {
 	payload := make([]int32, 40)
 	for i := range payload {
 		payload[i] = int32(i * 3)
@@ -240,7 +240,7 @@ func TestSendByTheBook(t *testing.T) {
 	for name, buf := range map[string]Buffer{"one piece": Of(payload), "many pieces": Vector(payload, 20, 1, 2)} {
 		for _, blocking := range []bool{false, true} {
 			for _, want := range []int{0, 4, buf.Bytes()} {
-				t.Run(fmt.Sprintf("%s, blocking %v, %d bytes are wanted", name, blocking, want), func(t *testing.T) {
+				t.Run(fmt.Sprintf("%s, blocking %v, %d bytes in the CTS", name, blocking, want), func(t *testing.T) {
 					ep, c := withNeighbours(t, true)
 					over := make(chan error, 1)
 					if blocking {
@@ -273,23 +273,24 @@ func TestSendByTheBook(t *testing.T) {
 					require.NoError(t, <-over)
 					require.False(t, c.proc.underWay())
 					require.Empty(t, ep.take())
-					require.Empty(t, c.proc.far.sends)
+					require.Empty(t, c.proc.remote.sends)
 					c.proc.hear(1, frameOf(wire.CTS, 0, 1, 50, 0, 0, uint64(want)))
-					require.ErrorContains(t, c.proc.trouble.Load().lostRank(1), "it asks for the message 1, which was not announced to it")
+					require.ErrorContains(t, c.proc.failure.Load().lostRank(1), "it asks for the message 1, which was not announced to it")
 				})
 			}
 		}
 	}
 }
 
-// A receive of a large message of another process goes by the book, whichever of the two is first:
-// the wish, with the sender's number, a key and how much there is room for; the payload; the end.
-func TestReceiveByTheBook(t *testing.T) {
+// The steps of a receive of a large message of another process, whichever of the two comes first:
+// the CTS, with the sender's number, a key and the bytes that there is room for; the payload; the
+// end.
+func TestReceiveScript(t *testing.T) {
 	const length = 64
 	for _, row := range []struct {
 		name string
 		into func() (Buffer, func() []byte)
-		want int // bytes that are asked for
+		want int // bytes in the CTS
 		err  error
 	}{
 		{"of the size", contiguous(length), length, nil},
@@ -323,10 +324,10 @@ func TestReceiveByTheBook(t *testing.T) {
 					if row.want > 0 {
 						require.False(t, r.Done())
 						require.True(t, c.proc.underWay())
-						place, err := ep.expected.Begin(1, key, 0, row.want)
+						room, err := ep.expected.Begin(1, key, 0, row.want)
 						require.NoError(t, err)
-						for i := range place {
-							place[i] = byte(i + 1)
+						for i := range room {
+							room[i] = byte(i + 1)
 						}
 						ep.expected.End(1, key, row.want, fails)
 					}
@@ -382,8 +383,8 @@ func strided(n int) func() (Buffer, func() []byte) {
 	}
 }
 
-// What a fabric cannot send is the loss of the rank that it was for, in each way to send, where the
-// run survives that; and no announcement is left.
+// A frame that a fabric cannot send is the loss of its destination, in each way to send, if the run
+// survives that; no pending send is left.
 func TestFabricThatSendsNothing(t *testing.T) {
 	for name, send := range map[string]func(c *Comm) error{
 		"send":             func(c *Comm) error { return c.Send(Of([]byte{1}), 1, 2) },
@@ -411,16 +412,16 @@ func TestFabricThatSendsNothing(t *testing.T) {
 			var lost *LostError
 			require.ErrorAs(t, err, &lost)
 			require.Equal(t, 1, lost.Rank)
-			require.Empty(t, c.proc.far.sends)
-			require.Empty(t, c.proc.far.pulls)
+			require.Empty(t, c.proc.remote.sends)
+			require.Empty(t, c.proc.remote.transfers)
 			require.False(t, ep.expected.Waiting())
 			require.Equal(t, before, c.proc.traffic.sent.Load(), "what was not sent is not counted")
 		})
 	}
 }
 
-// What others say of the end of a run is its cause here: whose failure it is, whether that rank is
-// lost, and why, in as many bytes as an error may have.
+// The end of a run that others tell is its cause here: the rank that failed, whether that rank is
+// lost, and the reason, bounded in length.
 func TestEndThatOthersTell(t *testing.T) {
 	long := strings.Repeat("x", maxReason-1)
 	for _, row := range []struct {
@@ -461,9 +462,9 @@ func TestNothingToCompare(t *testing.T) {
 	require.Empty(t, ep.take())
 }
 
-// What goes wrong after a transfer is known here, and before the fabric expects it, ends it all the
-// same: if it concerns it.
-func TestTroubleWhileAReceiveBegins(t *testing.T) {
+// A failure after a transfer is known here, and before the fabric expects it, ends the transfer all
+// the same, if it affects it.
+func TestFailureWhileAReceiveBegins(t *testing.T) {
 	buf := func() Buffer { return Of(make([]int64, 100)) }
 	sender, its := amongNeighbours(t, 1, Config{Survive: true})
 	sent := func(*Request) fabric.Frame { // what rank 1 sends to rank 0
@@ -476,7 +477,7 @@ func TestTroubleWhileAReceiveBegins(t *testing.T) {
 	}
 	frames := map[string]fabric.Frame{"message": sent(its.Issend(buf(), 0, 3)), "bcast": sent(its.Ibcast(buf(), 1))}
 	lose := func(r int) func(c *Comm) {
-		return func(c *Comm) { c.proc.lose(r, &LostError{Rank: r, Err: errTest}) }
+		return func(c *Comm) { c.proc.markLost(r, &LostError{Rank: r, Err: errTest}) }
 	}
 	for _, row := range []struct {
 		call  string
@@ -517,25 +518,25 @@ func TestTroubleWhileAReceiveBegins(t *testing.T) {
 	}
 }
 
-// What was taken back can be asked for once, by the rank that it was announced to.
-func TestWishForWhatWasTakenBack(t *testing.T) {
+// A withdrawn send may get one CTS, from the rank that got its RTS.
+func TestCTSForAWithdrawnSend(t *testing.T) {
 	_, c := withNeighbours(t, true)
 	p := c.proc
 	for range 2 {
 		require.False(t, c.Issend(Of(make([]byte, 100)), 1, 1).Done())
 	}
-	require.True(t, p.far.withdraw(1))
+	require.True(t, p.remote.withdraw(1))
 	wish := frameOf(wire.CTS, 0, 1, 9, 0, 0, 100)
 	p.hear(2, wish)
-	require.ErrorContains(t, p.trouble.Load().lostRank(2), "it asks for the message 1, which was not announced to it")
+	require.ErrorContains(t, p.failure.Load().lostRank(2), "it asks for the message 1, which was not announced to it")
 	p.hear(1, wish)
-	require.NoError(t, p.trouble.Load().lostRank(1))
+	require.NoError(t, p.failure.Load().lostRank(1))
 	p.hear(1, wish)
-	require.ErrorContains(t, p.trouble.Load().lostRank(1), "it asks for the message 1, which was not announced to it")
+	require.ErrorContains(t, p.failure.Load().lostRank(1), "it asks for the message 1, which was not announced to it")
 }
 
-// Ranks that disagree end the collectives of their communicator at this rank, those that have begun
-// and those of which something is here, and nothing else.
+// A disagreement ends the collectives of its communicator at this rank, those that have begun and
+// those whose messages are here, and nothing else.
 func TestDisagreementEndsCollectivesOnly(t *testing.T) {
 	const other = 1 << 33
 	all := []int{0, 1, 2}
@@ -549,7 +550,7 @@ func TestDisagreementEndsCollectivesOnly(t *testing.T) {
 		return fabric.Frame{}
 	}
 	itsOther := its.sub(all, other)
-	its.proc.known(itsOther)
+	its.proc.addComm(itsOther)
 	one := func() Buffer { return Of(make([]int64, 1)) }
 	message, second := sent(its.Isend(one(), 0, 3)), sent(its.Isend(one(), 0, 4))
 	first, later := sent(its.Ibcast(one(), 1)), sent(its.Ibcast(one(), 1))
@@ -557,15 +558,15 @@ func TestDisagreementEndsCollectivesOnly(t *testing.T) {
 
 	_, c := withNeighbours(t, true)
 	p, d := c.proc, c.sub(all, other)
-	p.known(d)
+	p.addComm(d)
 	ends := c.Ibcast(one(), 1)
 	stay := []*Request{c.Irecv(one(), 1, 3), c.Issend(one(), 1, 3), d.Ibcast(one(), 1), d.Irecv(one(), AnySource, 3)}
 	for _, f := range []fabric.Frame{second, later, laterOther} {
 		p.hear(1, f)
 	}
 	why := &disagreement{err: fmt.Errorf("%w: told", ErrMismatch)}
-	require.True(t, p.disagreed(c.ctx, why))
-	require.False(t, p.disagreed(c.ctx, &disagreement{err: errTest}), "the first counts")
+	require.True(t, p.recordDisagreement(c.ctx, why))
+	require.False(t, p.recordDisagreement(c.ctx, &disagreement{err: errTest}), "the first counts")
 	_, err := ends.Wait(t.Context())
 	require.ErrorIs(t, err, why.err)
 	for i, r := range stay {
@@ -582,5 +583,5 @@ func TestDisagreementEndsCollectivesOnly(t *testing.T) {
 	_, err = c.Recv(one(), 1, 4)
 	require.NoError(t, err)
 	require.NoError(t, d.Bcast(one(), 1), "it was here before")
-	require.NoError(t, p.trouble.Load().lostRank(1))
+	require.NoError(t, p.failure.Load().lostRank(1))
 }

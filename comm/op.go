@@ -45,8 +45,8 @@ func OpFunc[T any](commute bool, f func(in, inout []T)) Op {
 	})}
 }
 
-// panicked makes an error of what an operator panics with: it may run on any goroutine, also on one
-// of a fabric.
+// panicked turns an operator's panic into an error: the operator may run on any goroutine, also on
+// one of a fabric.
 func panicked(err *error) {
 	if v := recover(); v != nil {
 		*err = &operatorError{panic: &PanicError{Value: v, Stack: debug.Stack()}}
@@ -80,9 +80,9 @@ func (o Op) Apply(in, inout Buffer) error {
 	return o.impl.Apply(in.b, inout.b)
 }
 
-// operatorError is ErrOperator with what the operator panicked with.
+// operatorError is ErrOperator with the operator's panic.
 type operatorError struct {
-	at    string // which rank's, if it is another's
+	at    string // names the rank, if it is another one
 	panic *PanicError
 }
 

@@ -21,7 +21,7 @@ import (
 )
 
 // Messages and receives, with and without wildcards, are matched by MPI's rules in every order in
-// which they can come: an oracle with two lists says what each receive gets, which probes find
+// which they can come. An oracle with two lists knows what each receive gets, which probes find
 // what, and which synchronous sends are not over.
 func TestOrders(t *testing.T) {
 	ways := map[string]func(ctx context.Context, cfg Config, body func(c *Comm) error) error{"tcp": runTCP}
@@ -36,8 +36,8 @@ func TestOrders(t *testing.T) {
 	}
 }
 
-// driven runs a body on one goroutine that has the communicators of all ranks, and a second one of
-// each.
+// driven runs a body on one goroutine that has the communicators of all ranks, and a second
+// communicator of each.
 func driven(run func(context.Context, Config, func(c *Comm) error) error, cfg Config, body func(c, fence []*Comm) error) error {
 	c, fence := make([]*Comm, cfg.Ranks), make([]*Comm, cfg.Ranks)
 	var here sync.WaitGroup
@@ -57,7 +57,7 @@ func driven(run func(context.Context, Config, func(c *Comm) error) error, cfg Co
 	})
 }
 
-// allOrders runs all programs of four steps with few keys, and longer ones by lot.
+// allOrders runs all programs of four steps with few keys, and a random sample of longer ones.
 func allOrders(c, fence []*Comm) error {
 	few := []orderStep{
 		{false, match.Key{Src: 1, Tag: 0}}, {false, match.Key{Src: match.Wild, Tag: 0}},
@@ -93,8 +93,8 @@ func allOrders(c, fence []*Comm) error {
 	return nil
 }
 
-// wants is the rule, as the standard says it: a receive takes a message of its source and tag, or
-// of any.
+// wants is the rule, as the standard has it: a receive takes a message of its source and tag, or of
+// any.
 func wants(r, m match.Key) bool {
 	return r.Ctx == m.Ctx && (r.Src == match.Wild || r.Src == m.Src) && (r.Tag == match.Wild || r.Tag == m.Tag)
 }
@@ -105,7 +105,7 @@ type orderStep struct {
 	key     match.Key // its context is not used
 }
 
-// orders is the oracle, and what it looks at.
+// orders is the oracle, and the ranks that it checks.
 type orders struct {
 	c, fence []*Comm // by rank
 	rng      *rand.Rand
@@ -149,7 +149,7 @@ func (o *orders) run(steps []orderStep) error {
 			err = o.receive(s.key)
 		}
 		if err == nil {
-			err = o.look()
+			err = o.iprobe()
 		}
 		if err == nil && len(o.posted) > 0 && o.rng.IntN(8) == 0 {
 			err = o.cancel(o.rng.IntN(len(o.posted)))
@@ -164,14 +164,14 @@ func (o *orders) run(steps []orderStep) error {
 		}
 	}
 	for len(o.msgs) > 0 {
-		if err := cmp.Or(o.receive(match.Key{Src: match.Wild, Tag: match.Wild}), o.look()); err != nil {
+		if err := cmp.Or(o.receive(match.Key{Src: match.Wild, Tag: match.Wild}), o.iprobe()); err != nil {
 			return err
 		}
 	}
 	return o.end()
 }
 
-// send sends a message that has arrived when it returns: what comes behind it has.
+// send sends a message that has arrived when it returns, as have later ones.
 func (o *orders) send(id int32, k match.Key) error {
 	n := []int{0, 1, 2, 16, 17, 64, 65, 65, 66, 20000}[min(o.rng.IntN(10), o.rng.IntN(12))]
 	m := &orderMessage{key: k, id: id, n: n, buf: make([]int32, n)}
@@ -247,8 +247,8 @@ func (o *orders) receive(k match.Key) error {
 	return nil
 }
 
-// look probes for a key, and asks those who must still wait.
-func (o *orders) look() error {
+// iprobe probes for a key, and checks that operations that must still wait do.
+func (o *orders) iprobe() error {
 	k := match.Key{Src: int32(o.rng.IntN(3)), Tag: int32(o.rng.IntN(2))}.In(o.rng.IntN(match.Classes))
 	i := slices.IndexFunc(o.msgs, func(m *orderMessage) bool { return wants(k, m.key) })
 	for range 2 {
@@ -291,7 +291,7 @@ func (o *orders) cancel(i int) error {
 	return cmp.Or(expect("over", true, done), expect("status", Status{Cancelled: true}, st))
 }
 
-// end waits for everything, which takes progress at all ranks, and checks what has come of it.
+// end waits for everything, which takes progress at all ranks, and checks the results.
 func (o *orders) end() error {
 	deadline := time.Now().Add(time.Minute)
 	done := func(r *Request) error {
@@ -360,7 +360,7 @@ func (r *orderReceive) check(op string, st Status, err error) error {
 		switch {
 		case i >= n:
 			if x != 0 {
-				return fmt.Errorf("element %d behind message %d of %d is written", i, m.id, n)
+				return fmt.Errorf("element %d after message %d of %d is written", i, m.id, n)
 			}
 		case x != m.content(i):
 			return fmt.Errorf("element %d of message %d is %#x, want %#x", i, m.id, x, m.content(i))

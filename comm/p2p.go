@@ -33,8 +33,8 @@ func (c *Comm) Issend(buf Buffer, dst, tag int) *Request {
 	return c.isend("issend", buf.b, dst, tag, true)
 }
 
-// fill sets what a buffer and its sender say of a message. (Field by field: a struct made elsewhere
-// and copied costs as much as the rest of this.)
+// fill sets the header fields that depend on the buffer and the sender. (Field by field: a struct
+// made elsewhere and copied costs as much as the rest of this function.)
 func fill(h *wire.Header, c *Comm, buf *mem.Buffer, tag int) {
 	h.Src, h.Tag = int32(c.rank), int32(tag)
 	if t, n := buf.Payload(); t != nil {
@@ -82,11 +82,11 @@ func (c *Comm) send(name string, buf mem.Buffer, dst, tag int, synchronous bool)
 	return err
 }
 
-// alive returns an error if the run or the receiver has ended, and with it perhaps the message that
-// was just sent.
+// alive returns an error if the run or the receiver has ended, in which case the message that was
+// just sent may be lost.
 func (c *Comm) alive(name string, dst, tag int) error {
-	if c.world.troubled.Load() {
-		if err := c.trouble(dst, false); err != nil {
+	if c.world.anyFailure.Load() {
+		if err := c.barredNow(dst, false); err != nil {
 			return c.fail(name, dst, tag, err)
 		}
 	}
@@ -110,7 +110,7 @@ func (c *Comm) isend(name string, buf mem.Buffer, dst, tag int, synchronous bool
 	h.Ctx, h.Proto = c.ctx, wire.RTS
 	op := new(sendOp)
 	op.init(c, name, aRequest, &buf, dst, tag)
-	op.owner = op // for its name
+	op.owner = op // names the request
 	received, err := c.transmit(name, &h, nil, op, dst)
 	if received || err != nil {
 		op.done(err)
@@ -119,24 +119,24 @@ func (c *Comm) isend(name string, buf mem.Buffer, dst, tag int, synchronous bool
 }
 
 // transmit sends a message. Every message passes here. The payload is in data or, if from is not
-// nil, in its buffer. It returns true if the message is received already; from is then the caller's
-// to end, as on error.
+// nil, in its buffer. It returns true if the message is received already. In that case, and on
+// error, the caller ends from.
 func (c *Comm) transmit(name string, h *wire.Header, data []byte, from *sendOp, dst int) (bool, error) {
 	if n := c.counter; n != nil {
 		n.Send(dst, h.Length)
 	}
 	if ev := c.proc.ev; ev != nil {
-		c.sends(ev, h, from, dst)
+		c.recordSend(ev, h, from, dst)
 	}
-	if c.world.troubled.Load() {
-		if err := c.trouble(dst, h.Ctx&1 != 0); err != nil {
+	if c.world.anyFailure.Load() {
+		if err := c.barredNow(dst, h.Ctx&1 != 0); err != nil {
 			return false, c.fail(name, dst, int(h.Tag), err)
 		}
 	}
 	if q := c.peers[dst]; q != nil {
 		return q.arrive(h, data, from), nil
 	}
-	if err := c.proc.far.transmit(c.proc, h, data, from, c.worldRank(dst)); err != nil {
+	if err := c.proc.remote.transmit(c.proc, h, data, from, c.worldRank(dst)); err != nil {
 		return false, c.fail(name, dst, int(h.Tag), err)
 	}
 	return false, nil
@@ -157,13 +157,13 @@ func (c *Comm) Recv(buf Buffer, src, tag int) (Status, error) {
 		}
 	}
 	if ev := c.proc.ev; ev != nil {
-		c.receives(ev, nil, &buf.b, src, tag)
+		c.recordRecv(ev, nil, &buf.b, src, tag)
 	}
 	return c.proc.recv(c, &buf.b, src, tag)
 }
 
-// wait ends a blocking call: at once if post has ended it, or when another goroutine ends the
-// operation.
+// wait ends a blocking call: at once if post has ended it, otherwise when another goroutine ends
+// the operation.
 func (op *reusedRecv) wait(ended bool) (Status, error) {
 	if !ended {
 		op.c.proc.await(op.self.Ch)
@@ -174,7 +174,7 @@ func (op *reusedRecv) wait(ended bool) (Status, error) {
 	return st, err
 }
 
-// nullStatus is what a receive from ProcNull finds.
+// nullStatus is the status of a receive from ProcNull.
 var nullStatus = Status{Source: ProcNull, Tag: AnyTag}
 
 // Irecv starts a receive. The memory belongs to the operation until the request is complete. Errors
@@ -192,7 +192,7 @@ func (c *Comm) Irecv(buf Buffer, src, tag int) *Request {
 	op.init(c, callIrecv, aRequest, c.ctx, &buf.b, src, tag)
 	op.owner = op
 	if ev := c.proc.ev; ev != nil {
-		c.receives(ev, op, &buf.b, src, tag)
+		c.recordRecv(ev, op, &buf.b, src, tag)
 	}
 	if c.proc.post(op) {
 		op.done()
@@ -215,13 +215,13 @@ func (c *Comm) Sendrecv(send Buffer, dst, sendTag int, recv Buffer, src, recvTag
 	}
 	op := newRecv()
 	op.init(c, callSendrecv, blockedCall, c.ctx, &recv.b, src, recvTag)
-	op.away.Store(true)
+	op.sendingFirst.Store(true)
 	ended := c.proc.post(&op.recvOp)
 	sendErr := c.send("sendrecv", send.b, dst, sendTag, false)
 	if sendErr != nil {
-		op.cancel() // if it has not ended
+		op.cancel() // unless it has ended
 	}
-	op.away.Store(false)
+	op.sendingFirst.Store(false)
 	st, err := op.wait(ended)
 	if sendErr != nil {
 		return Status{}, sendErr
@@ -243,10 +243,10 @@ func (c *Comm) Probe(src, tag int) (Status, error) {
 	return op.wait(c.proc.post(&op.recvOp))
 }
 
-// errDisagrees is ErrMismatch as one rank sees it, which has not asked the other yet.
+// errDisagrees is an ErrMismatch that one rank sees before it has asked the other rank.
 var errDisagrees = fmt.Errorf("%w", ErrMismatch)
 
-// mismatch explains a message of another collective than the one that this rank is in.
+// mismatch explains a message of another collective than this rank's current one.
 func mismatch(expect uint64, h *wire.Header) error {
 	if theirs, mine := coll.Collective(h.Aux).String(), coll.Collective(expect).String(); theirs != mine {
 		return fmt.Errorf("%w: rank %d is in %s where this rank is in %s", errDisagrees, h.Src, theirs, mine)
@@ -254,96 +254,96 @@ func mismatch(expect uint64, h *wire.Header) error {
 	return fmt.Errorf("%w: rank %d has made other collectives than this rank", errDisagrees, h.Src)
 }
 
-func (s *seeker) init(p *proc, size int) {
+func (s *directReceiver) init(p *proc, size int) {
 	s.p = p
-	s.met = func() bool { return s.picked || s.torn || p.world.troubled.Load() }
+	s.finished = func() bool { return s.received || s.mustPost || p.world.anyFailure.Load() }
 	if p.engine.Polls() {
 		for r := range size {
 			if p.ep.Caps(r).SharedMemory && p.ep.Local(r) == nil {
-				if s.near == nil {
-					s.near = make([]bool, size)
+				if s.polled == nil {
+					s.polled = make([]bool, size)
 				}
-				s.near[r] = true
+				s.polled[r] = true
 			}
 		}
 	}
 	s.op.call = callRecv
 }
 
-// seek receives a message if it is one that comes soon and is found here. If not, the caller posts
-// its receive, and may look already.
-func (s *seeker) seek(c *Comm, buf *mem.Buffer, src, tag int) sought {
+// receive takes a message that comes soon, without posting a receive. If it does not succeed, the
+// caller posts its receive, and may have the right to poll already.
+func (s *directReceiver) receive(c *Comm, buf *mem.Buffer, src, tag int) directResult {
 	p := s.p
-	if src < 0 || tag < 0 || !s.near[c.worldRank(src)] || p.ev != nil || !p.engine.Take() {
-		return sought{}
+	if src < 0 || tag < 0 || !s.polled[c.worldRank(src)] || p.ev != nil || !p.engine.Take() {
+		return directResult{}
 	}
-	// Behind Take: what another goroutine has delivered before is in the matcher, and what comes
+	// After Take: what another goroutine has delivered earlier is in the matcher, and what comes
 	// from src from now on is seen here first.
 	p.mu.Lock()
-	free := p.m.Idle() && p.trouble.Load() == nil
+	free := p.m.Idle() && p.failure.Load() == nil
 	p.mu.Unlock()
 	if !free {
 		p.engine.Leave()
-		return sought{}
+		return directResult{}
 	}
-	s.on, s.picked, s.torn = true, false, false
-	s.ctx, s.from = c.ctx, uint64(uint32(src))<<32|uint64(uint32(tag))
+	s.active, s.received, s.mustPost = true, false, false
+	s.ctx, s.srcTag = c.ctx, uint64(uint32(src))<<32|uint64(uint32(tag))
 	s.op.c, s.op.buf = c, *buf
 	s.op.entry.Key.Ctx, s.op.entry.Key.Src, s.op.entry.Key.Tag = c.ctx, int32(src), int32(tag)
-	_, tired := p.engine.PollUntil(s.met)
-	s.on = false
-	s.op.buf.Forget() // not to be kept until the next receive
-	if !s.picked {
-		return sought{looks: true, tired: tired}
+	_, exhausted := p.engine.PollUntil(s.finished)
+	s.active = false
+	s.op.buf.Forget() // do not keep the memory alive until the next receive
+	if !s.received {
+		return directResult{polling: true, exhausted: exhausted}
 	}
-	found := sought{st: s.op.st, err: s.op.err, received: true}
+	found := directResult{st: s.op.st, err: s.op.err, received: true}
 	p.engine.Leave()
 	return found
 }
 
-// sought is what has come of that.
-type sought struct {
+// directResult is the outcome of directReceiver.receive.
+type directResult struct {
 	received bool
 	st       Status
 	err      error
 
-	looks bool // the caller, still
-	tired bool // it has done so for long enough
+	polling   bool // the caller still has the right to poll
+	exhausted bool // the caller has spent its poll budget
 }
 
-// await is proc.await of one who has sought.
-func (s *sought) await(p *proc, ch <-chan struct{}) {
-	if s.tired {
+// await is proc.await after an unsuccessful directReceiver.receive.
+func (s *directResult) await(p *proc, ch <-chan struct{}) {
+	if s.exhausted {
 		p.engine.Leave()
 	} else {
-		p.engine.PollChannel(ch, s.looks)
+		p.engine.PollChannel(ch, s.polling)
 	}
-	s.looks = false
+	s.polling = false
 	<-ch
 }
 
-// pick takes the message that is looked for, if f, which is of a near rank, is that. The caller
-// polls.
-func (s *seeker) pick(src int, f *fabric.Frame) bool {
-	if s.torn || f.Head[0] != s.ctx || f.Head[1] != s.from {
+// take receives the message f, from rank src that shares memory with this one, if it is the one
+// that is waited for. The caller has the right to poll.
+func (s *directReceiver) take(src int, f *fabric.Frame) bool {
+	if s.mustPost || f.Head[0] != s.ctx || f.Head[1] != s.srcTag {
 		return false
 	}
 	var h wire.Header
 	h.Unpack(&f.Head)
-	if h.Proto != wire.Eager || h.Aux != 0 || s.p.world.troubled.Load() || s.p.admit(&h, src, f.Data) != nil {
-		s.torn = true
+	if h.Proto != wire.Eager || h.Aux != 0 || s.p.world.anyFailure.Load() || s.p.admit(&h, src, f.Data) != nil {
+		s.mustPost = true
 		return false
 	}
 	s.op.transfer(&h, f.Data, nil, neither)
-	if s.p.world.apart {
-		s.p.traffic.here.Add(1)
+	if s.p.world.multiProcess {
+		s.p.traffic.received.Add(1)
 	}
-	s.picked = true
+	s.received = true
 	return true
 }
 
 // Iprobe reports whether a message from src with tag (or wildcards) could be received now, and its
-// status. If not, the call makes progress, as Request.Test does, and looks once more.
+// status. If not, the call makes progress, as Request.Test does, and checks once more.
 func (c *Comm) Iprobe(src, tag int) (bool, Status, error) {
 	if err := c.check("iprobe", &mem.Buffer{}, src, tag, true); err != nil {
 		return false, Status{}, err
@@ -352,7 +352,7 @@ func (c *Comm) Iprobe(src, tag int) (bool, Status, error) {
 		return true, nullStatus, nil
 	}
 	key := match.ProbeWord(c.ctx, src, tag)
-	if !c.proc.probe.StillNothing(key) || c.world.troubled.Load() {
+	if !c.proc.probe.StillNothing(key) || c.world.anyFailure.Load() {
 		if here, st, err := c.peek(src, tag, key); here || err != nil {
 			return here, st, err
 		}
@@ -363,14 +363,14 @@ func (c *Comm) Iprobe(src, tag int) (bool, Status, error) {
 	return c.peek(src, tag, key)
 }
 
-// peek is Iprobe of what is here. key is match.Vain of the others.
+// peek checks the queued messages. key is match.ProbeWord of the other arguments.
 func (c *Comm) peek(src, tag int, key uint64) (bool, Status, error) {
 	p := c.proc
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	a := p.m.Peek(match.Key{Ctx: c.ctx, Src: int32(src), Tag: int32(tag)})
 	if a == nil {
-		if err := c.barred(p.trouble.Load(), src, false); err != nil {
+		if err := c.barred(p.failure.Load(), src, false); err != nil {
 			return false, Status{}, c.fail("iprobe", src, tag, err)
 		}
 		p.probe.Nothing(key)

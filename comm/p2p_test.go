@@ -18,7 +18,8 @@ import (
 
 func requireIs(err, target error) bool { return errors.Is(err, target) }
 
-// Every way to send meets every way to receive: early or late, small or large, to oneself or not.
+// Every way to send is combined with every way to receive: early or late, small or large, to
+// oneself or not.
 func TestMessages(t *testing.T) {
 	for _, n := range []int{0, 1, 100, 10000} {
 		for _, late := range []bool{false, true} {
@@ -86,7 +87,7 @@ func TestSendsWaitForTheirReceive(t *testing.T) {
 					m := make([]byte, size)
 					if c.Rank() == 1 {
 						_, err := c.Probe(0, 0)
-						for range 3 { // in this time the send would return
+						for range 3 { // the send would return in this time
 							err = cmp.Or(err, c.Send(Buffer{}, 0, 1))
 							_, err2 := c.Recv(Buffer{}, 0, 1)
 							err = cmp.Or(err, err2)
@@ -146,8 +147,8 @@ func TestSelfMessages(t *testing.T) {
 	})
 }
 
-// What is sent to nobody goes nowhere, and what is received from nobody has nothing; the other half
-// of a Sendrecv is done.
+// A message to ProcNull goes nowhere, and a receive from ProcNull gets nothing; the other half of a
+// Sendrecv is done.
 func TestProcNull(t *testing.T) {
 	run(t, 1, func(c *Comm) error {
 		b := Of([]int{1})
@@ -177,7 +178,7 @@ func TestProcNull(t *testing.T) {
 		}
 		in, out := []int{7}, []int{0, 5}
 		for _, half := range []struct{ dst, src int }{{0, ProcNull}, {ProcNull, 0}} {
-			// the second has what the first sends
+			// the second rank has what the first sends
 			want := null
 			if half.src == 0 {
 				want = Status{Source: 0, Tag: 4, Bytes: 8}
@@ -192,8 +193,8 @@ func TestProcNull(t *testing.T) {
 	})
 }
 
-// The error of a Sendrecv is that of its receive, with the status of the message, and what is sent
-// arrives all the same.
+// The error of a Sendrecv is that of its receive, with the status of the message, and the sent
+// message arrives all the same.
 func TestSendrecvErrors(t *testing.T) {
 	run(t, 2, func(c *Comm) error {
 		for _, n := range []int{2, 100, 20000} {
@@ -268,7 +269,7 @@ func TestArguments(t *testing.T) {
 				b         Buffer
 				peer, tag int
 				want      error
-				may       bool // the call may do this
+				may       bool // the call accepts this
 			}{
 				{"rank above", ok, 2, 0, ErrRank, false},
 				{"rank below", ok, -3, 0, ErrRank, false},
@@ -276,7 +277,7 @@ func TestArguments(t *testing.T) {
 				{"negative tag", ok, 1, -5, ErrTag, false},
 				{"any tag", ok, 1, AnyTag, ErrTag, !call.sends},
 				{"tag above", ok, 1, TagUB + 1, ErrTag, false},
-				{"tag above to nobody", ok, ProcNull, TagUB + 1, ErrTag, false},
+				{"tag above to ProcNull", ok, ProcNull, TagUB + 1, ErrTag, false},
 				{"pointers", Of([]withPointer{{}}), 1, 0, ErrType, call.probes},
 				{"strings", Of([]string{""}), 1, 0, ErrType, call.probes},
 				{"vector outside", Vector([]int{1, 2, 3, 4}, 2, 2, 3), 1, 0, ErrBuffer, call.probes},
@@ -294,7 +295,7 @@ func TestArguments(t *testing.T) {
 			}
 			if call.name != "sendrecv" {
 				if err := call.do(ok, ProcNull, TagUB); err != nil && call.name != "iprobe" {
-					// which says that it is here
+					// it tells that the message is here
 					return err
 				}
 			}
@@ -528,8 +529,8 @@ func TestEagerLimit(t *testing.T) {
 	}
 }
 
-// Large messages between blocked calls are copied by both sides; whichever comes first, and however
-// the receive is cut.
+// Large messages between blocked calls are copied by both sides, whichever comes first, and
+// whatever pieces the receive has.
 func TestLargeMessages(t *testing.T) {
 	run(t, 3, func(c *Comm) error {
 		const n = 70000 // 560 kB
@@ -560,7 +561,7 @@ func TestLargeMessages(t *testing.T) {
 					err = errors.Join(errors.New("no truncation"), err)
 				}
 			}
-			in[0] = -1 // the memory is ours again
+			in[0] = -1 // the memory is free again
 			if err := cmp.Or(err, expectSlice("data", want[:size], out[:size])); err != nil {
 				return err
 			}
@@ -590,7 +591,7 @@ func TestOwnReceiveIsUsedAgain(t *testing.T) {
 					return err
 				}
 			}
-			if c.Rank() != 1 || how == "apart, shm" { // there the caller may take it from the ring
+			if c.Rank() != 1 || how == "apart, shm" { // there the caller may receive directly
 				return nil
 			}
 			return expect("taken", before+n, own.taken)

@@ -25,30 +25,30 @@ func newProc(w *world, ep fabric.Endpoint, ranks int) *proc {
 	if p.engine = progress.New(ep.Sources(), w.pace(ranks)); p.engine.Polls() {
 		anyEngine.Store(p.engine)
 	}
-	p.near.indices, p.near.windows = smcoll.NewIndices(), new(smcoll.Staging)
-	p.seeker.init(p, w.size)
+	p.mapped.indices, p.mapped.staging = smcoll.NewIndices(), new(smcoll.Staging)
+	p.direct.init(p, w.size)
 	ep.Bind(p, p.engine)
 	return p
 }
 
-// enter says that the caller is about to wait for messages, and reports whether it is now the one
-// who looks for them.
+// enter announces that the caller is about to wait for messages. It reports whether the caller now
+// has the right to poll.
 func (p *proc) enter() bool { return p.engine.Enter() }
 
-// leave ends that, if it has not ended.
+// leave gives that right up, if the caller still has it.
 func (p *proc) leave(entered *bool) {
 	if *entered {
 		p.engine.Leave()
 	}
 }
 
-// await takes the token of ch, which ends a blocking call.
+// await waits for the token in ch, which ends a blocking call.
 func (p *proc) await(ch <-chan struct{}) {
 	p.engine.PollChannel(ch, false)
 	<-ch
 }
 
-// side returns s if it is a blocked call that waits for an operation.
+// side returns s if a blocked call waits for the operation.
 func (w waiterKind) side(s blockedSide) blockedSide {
 	if w == blockedCall {
 		return s
@@ -82,8 +82,7 @@ var (
 )
 
 // done ends a receive, whose result is in st and err. The caller has taken it out of the matcher,
-// and with that the right, and the duty, to end it. It does not touch op after whoever waits can
-// know.
+// and so it alone may and must end it. done does not touch op once the waiter can see the end.
 func (op *recvOp) done() {
 	switch op.waiter {
 	case blockedCall:
@@ -91,12 +90,12 @@ func (op *recvOp) done() {
 	case aSchedule:
 		op.calls.Run(&op.reused().self, op.err)
 	default:
-		op.buf = mem.Buffer{} // not to be kept as long as the request is
-		op.settle()
+		op.buf = mem.Buffer{} // do not keep the memory alive as long as the request
+		op.completeOwned()
 	}
 }
 
-// wake wakes the blocked caller; if there is a copy to be shared, it returns when that is done.
+// wake wakes the blocked caller. If both share a copy, wake returns when the copy is done.
 func (op *reusedRecv) wake() {
 	if j := op.job; j != nil {
 		j.Run()
@@ -105,7 +104,7 @@ func (op *reusedRecv) wake() {
 	op.self.Ch <- struct{}{}
 }
 
-// done ends a send likewise.
+// done ends a send, as recvOp.done does a receive.
 func (op *sendOp) done(err error) {
 	op.err = err
 	switch op.waiter {
@@ -114,7 +113,7 @@ func (op *sendOp) done(err error) {
 	case aSchedule:
 		op.calls.Run(&op.self, err)
 	default:
-		op.settle()
+		op.completeOwned()
 	}
 }
 
@@ -131,8 +130,8 @@ func newReusedRecv() *reusedRecv { return &reusedRecv{self: node{Ch: make(chan s
 // newRecv returns a pooled operation.
 func newRecv() *reusedRecv { return recvOps.Get().(*reusedRecv) }
 
-// release returns a done operation that nobody else knows to its pool, or makes it its rank's own
-// again. init overwrites what is left in it.
+// release returns a completed operation, which no other goroutine can reach, to its pool, or makes
+// it available as proc.own. init overwrites its old contents.
 func (op *reusedRecv) release() {
 	if op.owned {
 		op.freed.Store(op.taken)
@@ -168,12 +167,13 @@ func (op *sendOp) fail(err error) error {
 
 // arrive takes a message, on the sender's goroutine if that is in this process. The payload is in
 // data or, if from is not nil, in the sender's own memory. It returns true if the message is
-// received and the sender's memory is free: then from is the caller's to end. Otherwise, if the
-// message is eager, the memory is free too; if it is not, from ends when it is received.
+// received and the sender's memory is free: then the caller ends from. It returns false if it has
+// queued or refused the message. The memory of an eager message is free then too; from, of a
+// rendezvous message, ends by itself when it is received.
 func (p *proc) arrive(h *wire.Header, data []byte, from *sendOp) bool {
 	key := h.Key()
 	p.mu.Lock()
-	if t := p.trouble.Load(); t != nil {
+	if t := p.failure.Load(); t != nil {
 		if err := p.refuses(t, h, from); err != nil {
 			p.mu.Unlock()
 			refuse(h, from, err)
@@ -193,13 +193,13 @@ func (p *proc) arrive(h *wire.Header, data []byte, from *sendOp) bool {
 	}
 	var blk *mem.Block
 	if h.Proto == wire.Eager && h.Length > smallLen {
-		// The copy is made outside the lock, so look again afterwards. The order of messages from
-		// one goroutine is kept all the same: its next message comes after this call.
+		// The copy is made outside the lock, so the matcher must be checked again. Messages of one
+		// goroutine keep their order: its next message comes after this call.
 		p.mu.Unlock()
 		blk = mem.NewBlock(int(h.Length))
 		copyEager(blk.B, data, from)
 		p.mu.Lock()
-		if t := p.trouble.Load(); t != nil && p.refuses(t, h, from) != nil {
+		if t := p.failure.Load(); t != nil && p.refuses(t, h, from) != nil {
 			p.mu.Unlock()
 			blk.Free()
 			return false
@@ -235,7 +235,7 @@ func copyEager(dst, data []byte, from *sendOp) {
 	}
 }
 
-// file queues a message that nobody has asked for yet. The caller holds mu; file releases it.
+// file queues a message that no receive has matched. The caller holds mu; file releases it.
 func (p *proc) file(h *wire.Header, msg *message) {
 	woken := p.m.Add(&msg.entry)
 	p.probe.Filed()
@@ -249,19 +249,19 @@ func (p *proc) file(h *wire.Header, msg *message) {
 	}
 }
 
-// refuse ends a send whose message is not taken.
+// refuse ends a send whose message the receiver does not take.
 func refuse(h *wire.Header, from *sendOp, err error) {
 	if from != nil && h.Proto == wire.RTS {
 		from.refused(err)
 	}
 }
 
-// post starts a receive. If a message is here, or the rank is dead, it returns true; the operation
-// has then its result, was not queued and is the caller's to end. Otherwise the operation is
-// queued, or its payload is under way.
+// post starts a receive. It returns true if a message is here, or a failure prevents the receive:
+// op has its result then, was not queued, and the caller ends it. Otherwise op is queued, or its
+// payload is under way.
 func (p *proc) post(op *recvOp) bool {
 	p.mu.Lock()
-	if t := p.trouble.Load(); t != nil {
+	if t := p.failure.Load(); t != nil {
 		if err := p.barred(t, op); err != nil {
 			p.mu.Unlock()
 			op.st, op.err = Status{}, op.fail(err)
@@ -276,18 +276,18 @@ func (p *proc) post(op *recvOp) bool {
 	return p.consume(op, a)
 }
 
-// recv is post and wait for a blocking receive. It is on its own because each call less on the
-// stack of a goroutine that parks is a mispredicted return less when it goes on.
+// recv posts a blocking receive and waits for it. It repeats code of post and wait: each call less
+// on the stack of a parked goroutine is a mispredicted return less when the goroutine goes on.
 func (p *proc) recv(c *Comm, buf *mem.Buffer, src, tag int) (Status, error) {
-	var s sought
-	if p.seeker.near != nil && !p.probe.Taken() {
-		if s = p.seeker.seek(c, buf, src, tag); s.received {
+	var s directResult
+	if p.direct.polled != nil && !p.probe.Taken() {
+		if s = p.direct.receive(c, buf, src, tag); s.received {
 			return s.st, s.err
 		}
 	}
 	p.mu.Lock()
 	op := p.own
-	if op.freed.Load() == op.taken { // the rest of it is as newProc has set it
+	if op.freed.Load() == op.taken { // newProc has set its other fields
 		op.taken++
 		op.c, op.buf = c, *buf
 		op.entry.Key.Ctx, op.entry.Key.Src, op.entry.Key.Tag = c.ctx, int32(src), int32(tag)
@@ -306,14 +306,14 @@ func (p *proc) recv(c *Comm, buf *mem.Buffer, src, tag int) (Status, error) {
 		s.await(p, op.self.Ch)
 	}
 	st, err := op.st, op.err
-	op.buf.Forget() // not to be kept until the next receive
+	op.buf.Forget() // do not keep the memory alive until the next receive
 	op.release()
-	p.leave(&s.looks)
+	p.leave(&s.polling)
 	return st, err
 }
 
 // consume ends a receive or probe that has found a message. The caller holds mu; consume releases
-// it. It returns false if the payload is still to come, so that op ends by itself.
+// it. It returns false if the payload is still to come: op ends by itself then.
 func (p *proc) consume(op *recvOp, a *match.Arrival) bool {
 	msg := messageOf(a)
 	if op.entry.IsScan {
@@ -325,8 +325,8 @@ func (p *proc) consume(op *recvOp, a *match.Arrival) bool {
 	p.mu.Unlock()
 	ended := true
 	switch {
-	case msg.far != 0:
-		ended = op.pull(p, &msg.h, msg.far-1, msg.id)
+	case msg.remote != 0:
+		ended = op.sendCTS(p, &msg.h, msg.remote-1, msg.id)
 	case msg.from != nil:
 		op.transfer(&msg.h, nil, msg.from, msg.from.waiter.side(sender))
 		if j := msg.from.job; j != nil {
@@ -341,14 +341,14 @@ func (p *proc) consume(op *recvOp, a *match.Arrival) bool {
 	default:
 		op.transfer(&msg.h, msg.small[:msg.h.Length], nil, neither)
 	}
-	msg.data, msg.from, msg.far = nil, nil, 0
+	msg.data, msg.from, msg.remote = nil, nil, 0
 	messages.Put(msg)
 	return ended
 }
 
 // transfer moves a matched message into the receive's memory, outside all locks, on the goroutine
-// that came second, and sets the receive's result. side says which of the two callers is blocked. A
-// large copy may be left to be shared, as a job of the side that is blocked; see mem.Cocopy.
+// that came second, and sets the receive's result. side tells which of the two callers is blocked.
+// A large copy may be left as a job that both sides share; see mem.Cocopy.
 func (op *recvOp) transfer(h *wire.Header, data []byte, from *sendOp, side blockedSide) {
 	op.st.Source, op.st.Tag, op.st.Bytes = int(h.Src), int(h.Tag), int(h.Length)
 	op.st.Cancelled = false
@@ -357,7 +357,7 @@ func (op *recvOp) transfer(h *wire.Header, data []byte, from *sendOp, side block
 		n.Receive(int(h.Src), h.Length)
 	}
 	if ev := op.c.proc.ev; ev != nil {
-		op.matched(ev, h)
+		op.recordMatch(ev, h)
 	}
 	if from == nil && op.expect == h.Aux && op.buf.Take(h.Elem, int(h.ElemSize), h.Aux != 0, data) {
 		return
@@ -382,8 +382,8 @@ func (op *recvOp) transfer(h *wire.Header, data []byte, from *sendOp, side block
 	}
 }
 
-// share leaves a large copy to be made when the side that is blocked is woken, if one is, and
-// returns its size.
+// share leaves a large copy, if one side is blocked, to be made when that side is woken. It returns
+// the size of the copy, or 0.
 func (op *recvOp) share(from *sendOp, side blockedSide) int {
 	dst, src, ok := mem.Shareable(&op.buf, &from.buf)
 	switch {
@@ -398,7 +398,7 @@ func (op *recvOp) share(from *sendOp, side blockedSide) int {
 	return len(dst)
 }
 
-// check refuses a message that must not be copied into the receive's memory.
+// check returns why a message must not be copied into the receive's memory, or nil.
 func (op *recvOp) check(h *wire.Header) error {
 	if op.expect != 0 {
 		return op.checkColl(h)
@@ -409,7 +409,7 @@ func (op *recvOp) check(h *wire.Header) error {
 	return nil
 }
 
-// checkColl is check of a message of a collective, or of none where one is expected.
+// checkColl is check for messages of collectives, and for others where a collective's is expected.
 func (op *recvOp) checkColl(h *wire.Header) error {
 	switch {
 	case op.expect != h.Aux && !coll.Collective(op.expect).Fits(coll.Collective(h.Aux)):
@@ -435,24 +435,24 @@ func (op *recvOp) cancel() bool {
 	return ok
 }
 
-// kill ends everything that is queued at this rank with err, and whatever comes later. It returns
-// false if that was so before. What waits where ranks meet is the caller's to end, as behind
-// change.
+// kill ends all operations that are queued at this rank with err, and refuses all later ones. It
+// returns false if the rank had ended before. The caller then ends the shared-memory collectives,
+// as after change.
 func (p *proc) kill(err error) bool {
-	p.world.troubled.Store(true)
+	p.world.anyFailure.Store(true)
 	p.mu.Lock()
-	t := p.trouble.Load()
+	t := p.failure.Load()
 	if t != nil && t.dead != nil {
 		p.mu.Unlock()
 		return false
 	}
 	t = t.clone()
 	t.dead = err
-	p.trouble.Store(t)
+	p.failure.Store(t)
 	ps, as := p.m.Drain()
 	p.mu.Unlock()
-	p.far.kill(p, err)
-	p.ballots.Kill(err)
+	p.remote.kill(p, err)
+	p.agreements.Kill(err)
 	if a := p.answers.Load(); a != nil {
 		a.Done(nil)
 	}

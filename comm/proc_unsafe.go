@@ -9,20 +9,20 @@ import (
 	"weft/comm/internal/match"
 )
 
-// Whose entry an entry is, is computed: a pointer there would be one more cache line that a rank
-// waits for before it knows where the others are.
+// The operation of an entry is found by pointer arithmetic. A pointer in the entry would be one
+// more cache line to wait for before the addresses of the others are known.
 
-// opOf returns the receive or probe whose entry this is.
+// opOf returns the receive or probe that contains the entry.
 func opOf(e *match.Posted) *recvOp {
 	return (*recvOp)(unsafe.Add(unsafe.Pointer(e), -int(unsafe.Offsetof(recvOp{}.entry))))
 }
 
-// messageOf returns the message whose entry this is.
+// messageOf returns the message that contains the entry.
 func messageOf(a *match.Arrival) *message {
 	return (*message)(unsafe.Add(unsafe.Pointer(a), -int(unsafe.Offsetof(message{}.entry))))
 }
 
-// reused returns what a receive of ours has besides.
+// reused returns the reusedRecv that begins with op. Precondition: op.waiter is not aRequest.
 func (op *recvOp) reused() *reusedRecv { return (*reusedRecv)(unsafe.Pointer(op)) }
 
 // fails to compile if a reusedRecv does not begin with its recvOp

@@ -35,22 +35,22 @@ import (
 const (
 	roleVariable = "COMM_TEST_ROLE"
 	killVariable = "COMM_TEST_KILL" // "RANK:FRAME"
-	fileVariable = "COMM_TEST_FILE" // which is there when something has happened
+	fileVariable = "COMM_TEST_FILE" // a file that exists once something has happened
 )
 
 // roles are what a started rank does. The result is its exit status.
 var roles = map[string]func() error{
-	"resilient": resilientRole,
-	"stuck":     stuckRole,
-	"doubt":     doubtRole,
-	"boards":    boardsRole,
-	"meeting":   meetingRole,
+	"resilient":  resilientRole,
+	"stuck":      stuckRole,
+	"suspicion":  suspicionRole,
+	"sharedcoll": sharedCollRole,
+	"mapped":     mappedRole,
 }
 
 func TestMain(m *testing.M) {
 	role := os.Getenv(roleVariable)
 	if role == "" {
-		// The race detector has a process wait for a second at its exit.
+		// The race detector delays the exit of a process by a second.
 		if err := os.Setenv("GORACE", "atexit_sleep_ms=0 "+os.Getenv("GORACE")); err != nil {
 			panic(err)
 		}
@@ -104,9 +104,9 @@ func resilientRole() error {
 	})
 }
 
-// meetingRole is resilient work that mostly sends no frames. The victim dies some time after it has
+// mappedRole is resilient work that sends almost no frames. The victim dies some time after it has
 // begun.
-func meetingRole() error {
+func mappedRole() error {
 	victim, micros, _ := strings.Cut(os.Getenv(killVariable), ":")
 	n, err := strconv.Atoi(micros)
 	if err != nil {
@@ -117,19 +117,19 @@ func meetingRole() error {
 		if dies {
 			time.AfterFunc(time.Duration(n)*time.Microsecond, func() { _ = syscall.Kill(os.Getpid(), syscall.SIGKILL) })
 		}
-		c, err := resilient(c, meetOften)
+		c, err := resilient(c, mapOften)
 		if err == nil {
 			fmt.Printf("done with %d\n", c.Size())
 		}
 		if dies {
-			select {} // the others have done all with it
+			select {} // the others have done all work with it
 		}
 		return err
 	})
 }
 
-// meetOften does small collectives.
-func meetOften(c *Comm) error {
+// mapOften does small collectives.
+func mapOften(c *Comm) error {
 	n := c.Size()
 	sum, all := make([]int, 1), make([]int, n)
 	for i := range 400 {
@@ -145,7 +145,7 @@ func meetOften(c *Comm) error {
 	return nil
 }
 
-// start runs this binary as ranks with a role, and returns the exit status and what they wrote. A
+// start runs this binary as ranks with a role, and returns the exit status and their output. A
 // writer of spec gets the standard error as well.
 func start(t *testing.T, role string, ranks int, spec job.Spec, env ...string) (status int, out, errOut string) {
 	t.Helper()
@@ -163,11 +163,11 @@ func start(t *testing.T, role string, ranks int, spec job.Spec, env ...string) (
 	return status, stdout.String(), stderr.String()
 }
 
-// byMessages has all collectives send frames, which are counted.
+// byMessages makes all collectives send frames, which are counted.
 const byMessages = EnvCollectives + "=barrier=dissemination allreduce=doubling allgather=direct alltoall=direct"
 
 // A process that is killed between small collectives, at whatever time, is lost to the others.
-func TestKillProcessAtTheBoard(t *testing.T) {
+func TestKillProcessInAMappedColl(t *testing.T) {
 	const n = 4
 	times := []int{0, 100, 300, 700, 1000, 1500, 2000, 3000, 5000, 8000}
 	if testing.Short() {
@@ -175,7 +175,7 @@ func TestKillProcessAtTheBoard(t *testing.T) {
 	}
 	for i, micros := range times {
 		t.Run(fmt.Sprintf("after %d µs", micros), func(t *testing.T) {
-			status, out, errOut := start(t, "meeting", n, job.Spec{KeepGoing: true}, EnvSurvive+"=1", fmt.Sprintf("%s=%d:%d", killVariable, i%n, micros))
+			status, out, errOut := start(t, "mapped", n, job.Spec{KeepGoing: true}, EnvSurvive+"=1", fmt.Sprintf("%s=%d:%d", killVariable, i%n, micros))
 			require.Equal(t, job.StatusSignalBase+int(syscall.SIGKILL), status, errOut)
 			with3, with4 := strings.Count(out, "done with 3\n"), strings.Count(out, "done with 4\n")
 			require.True(t, with3 == 3 && with4 == 0 || with3 == 0 && with4 >= 3, "%s\n%s", out, errOut)
@@ -195,7 +195,7 @@ func TestKillProcess(t *testing.T) {
 			t.Run(fmt.Sprintf("rank %d at frame %d", victim, frame), func(t *testing.T) {
 				status, out, errOut := start(t, "resilient", n, job.Spec{KeepGoing: true}, EnvSurvive+"=1", fmt.Sprintf("%s=%d:%d", killVariable, victim, frame), byMessages)
 				require.Equal(t, job.StatusSignalBase+int(syscall.SIGKILL), status, errOut)
-				// It may have died when all had done the work, or one more time with all.
+				// It may have died when all had done the work, or once more with all.
 				with3, with4 := strings.Count(out, "done with 3\n"), strings.Count(out, "done with 4\n")
 				require.True(t, with3 == 3 && with4 == 0 || with3 == 0 && with4 >= 3, "%s\n%s", out, errOut)
 			})
@@ -213,7 +213,7 @@ func TestKillProcessEndsTheJob(t *testing.T) {
 
 // stuckRole is a deadlock of three ranks, one of which has returned.
 func stuckRole() error {
-	stallPeriod = often
+	deadlockPeriod = often
 	return Main(context.Background(), Config{}, func(c *Comm) error {
 		switch c.Rank() {
 		case 0:
@@ -245,10 +245,10 @@ func TestDeadlockWhileRecording(t *testing.T) {
 	require.FileExists(t, trace+".rank1")
 }
 
-// doubtRole is a run of three ranks that all wait, until a goroutine of rank 1's finds a file. It
-// goes on for a while, in which nothing new is to be said.
-func doubtRole() error {
-	stallPeriod = often
+// suspicionRole is a run of three ranks that all wait, until a goroutine of rank 1 finds a file.
+// The run goes on for a while, in which nothing new must be reported.
+func suspicionRole() error {
+	deadlockPeriod = often
 	return Main(context.Background(), Config{}, func(c *Comm) error {
 		if c.Rank() == 1 {
 			go func() {
@@ -266,10 +266,11 @@ func doubtRole() error {
 	})
 }
 
-// Where a goroutine of one process may still act, rank 0 says so, once, with who waits for what.
-func TestDoubtOfProcesses(t *testing.T) {
+// If a goroutine of one process may still act, rank 0 reports that, once, with what each rank waits
+// for.
+func TestSuspicionOfProcesses(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "said")
-	status, _, errOut := start(t, "doubt", 3, job.Spec{Stderr: writerFunc(func(text []byte) {
+	status, _, errOut := start(t, "suspicion", 3, job.Spec{Stderr: writerFunc(func(text []byte) {
 		if bytes.Contains(text, []byte("a deadlock, unless")) {
 			assert.NoError(t, os.WriteFile(file, nil, 0o600))
 		}
@@ -277,13 +278,13 @@ func TestDoubtOfProcesses(t *testing.T) {
 	require.Zero(t, status, errOut)
 	require.Equal(t, 1, strings.Count(errOut, "a deadlock, unless a goroutine of the program acts"), errOut)
 	require.Contains(t, errOut, "rank 2 waits in Recv at ")
-	require.Regexp(t, `that may act: goroutine \d+ \[sleep\] weft/comm\.doubtRole\S* at \S*process_test\.go`, errOut)
+	require.Regexp(t, `that may act: goroutine \d+ \[sleep\] weft/comm\.suspicionRole\S* at \S*process_test\.go`, errOut)
 }
 
-// boardsRole is a deadlock of three ranks, two of which sleep at boards, one in a large reduction,
-// and one has returned.
-func boardsRole() error {
-	stallPeriod = often
+// sharedCollRole is a deadlock of three ranks: two sleep in mapped collectives, one of them in a
+// large reduction, and one has returned.
+func sharedCollRole() error {
+	deadlockPeriod = often
 	return Main(context.Background(), Config{}, func(c *Comm) error {
 		d, err := c.Dup()
 		if err != nil {
@@ -292,8 +293,8 @@ func boardsRole() error {
 		if err := c.Barrier(); err != nil {
 			return err
 		}
-		if c.seat == nil || d.seat == nil {
-			return errors.New("there is no board")
+		if c.member == nil || d.member == nil {
+			return errors.New("there is no mapped memory")
 		}
 		switch c.Rank() {
 		case 0:
@@ -305,9 +306,9 @@ func boardsRole() error {
 	})
 }
 
-// Who sleeps at a board waits like any other: what would wake it is a frame.
-func TestDeadlockAtBoards(t *testing.T) {
-	status, out, errOut := start(t, "boards", 3, job.Spec{})
+// A caller that sleeps in a mapped collective waits like any other: only a frame would wake it.
+func TestDeadlockInMappedColls(t *testing.T) {
+	status, out, errOut := start(t, "sharedcoll", 3, job.Spec{})
 	require.Equal(t, launch.StatusDeadlock, status, errOut)
 	require.Empty(t, out)
 	require.Regexp(t, `rank 0 waits in Barrier at \S*process_test\.go:\d+, for: rank 1 in barrier number 3,`, errOut)

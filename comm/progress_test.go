@@ -30,7 +30,7 @@ func heldRunners(t *testing.T) map[string]func(cfg Config, hold chan struct{}, b
 		}
 	}
 	if runtime.GOOS != "linux" {
-		return all // elsewhere connections have readers
+		return all // other systems have a reader for each connection
 	}
 	over := func(open func(n, r int) fabric.Endpoint) func(Config, []fabric.Endpoint, func(c *Comm) error) error {
 		return func(cfg Config, eps []fabric.Endpoint, body func(c *Comm) error) error {
@@ -73,7 +73,7 @@ func heldRunners(t *testing.T) map[string]func(cfg Config, hold chan struct{}, b
 }
 
 // Calls that do not wait make progress by themselves: a loop around any of them ends, whatever the
-// fabric, though nobody else reads what comes.
+// fabric, though no other goroutine reads what comes.
 func TestCallsThatDoNotWaitMakeProgress(t *testing.T) {
 	const n = 3
 	loop := func(what string, done func() (bool, error)) error {
@@ -132,7 +132,7 @@ func TestCallsThatDoNotWaitMakeProgress(t *testing.T) {
 				return 0, err
 			}
 			in := []int{0}
-			_, err := c.Recv(Of(in), left, 5) // it is here
+			_, err := c.Recv(Of(in), left, 5) // the message is here
 			return in[0], err
 		},
 		"Test of collectives": func(c *Comm, left, right, k int) (int, error) {
@@ -148,8 +148,7 @@ func TestCallsThatDoNotWaitMakeProgress(t *testing.T) {
 			if err := c.Send(Of([]int{k}), right, 6); err != nil {
 				return 0, err
 			}
-			// It is tied to no rank, so that of this test, with several in a process, may look
-			// elsewhere.
+			// The request is tied to no rank: Test may poll for another rank of this process.
 			err := loop("Test", func() (bool, error) { c.Iprobe(left, 7); ok, _, err := own.Test(); return ok, err })
 			return in[0], err
 		},
@@ -185,7 +184,7 @@ func TestCallsThatDoNotWaitMakeProgress(t *testing.T) {
 }
 
 // A loop around Test on one processor lets the goroutine run that it waits for.
-func TestLoopAroundTestStarvesNobody(t *testing.T) {
+func TestLoopAroundTestYields(t *testing.T) {
 	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1))
 	for name, of := range map[string]func(c *Comm) func() bool{
 		"a receive": func(c *Comm) func() bool { return c.Irecv(Of([]int{0}), 0, 1).Done },
@@ -208,7 +207,7 @@ func TestLoopAroundTestStarvesNobody(t *testing.T) {
 	}
 }
 
-// How many ranks of a node share how many processors decides how a rank's engine gives way.
+// How many ranks of a node share how many processors decides how a rank's engine yields.
 func TestPace(t *testing.T) {
 	w, _, _ := idle(t, 4, Config{})
 	for _, row := range []struct {
@@ -224,7 +223,7 @@ func TestPace(t *testing.T) {
 		// no launcher: all ranks, and this machine
 		{boot.Near{}, 4 > runtime.NumCPU(), 8 > runtime.NumCPU()},
 	} {
-		w.cfg.near = row.near
+		w.cfg.node = row.near
 		pace := w.pace(2)
 		require.Equal(t, []any{2, row.crowded, row.full}, []any{pace.Ranks, pace.Crowded, pace.Full}, "%+v", row.near)
 	}

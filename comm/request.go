@@ -34,17 +34,17 @@ func (s Status) Count(elemSize int) int {
 	return s.Bytes / elemSize
 }
 
-// Request is an asynchronous operation under way. It is completed exactly once, by whoever makes
-// the last step: a sender's goroutine completes the receive that it matches, and so on. Any
-// goroutine may call any method at any time.
+// Request is an asynchronous operation under way. It is completed exactly once, by the goroutine
+// that makes the last step: a sender's goroutine completes the receive that it matches, and so on.
+// Any goroutine may call any method at any time.
 //
-// Callbacks of OnDone run on the goroutine that completes the request or, when that goroutine is
-// itself deep in callbacks, a little later on a goroutine that is running callbacks at the time; on
-// the caller's goroutine if the request is already complete (with the same exception). They must
-// not block; they may start operations, complete requests and register callbacks.
+// Callbacks of OnDone run on the goroutine that completes the request; if the request is already
+// complete, on the goroutine that calls OnDone. If that goroutine is itself deep in callbacks, they
+// run a little later, on a goroutine that is running callbacks then. They must not block; they may
+// start operations, complete requests and register callbacks.
 type Request struct {
-	// st and err are written before the list ends, by the goroutine that completes, and constant
-	// from then on.
+	// st and err are written before the list ends, by the goroutine that completes, and are
+	// constant from then on.
 	list callback.List
 	st   Status
 	err  error
@@ -52,12 +52,12 @@ type Request struct {
 	// Constant after construction.
 	owner  canceler         // nil: cannot be cancelled
 	calls  *callback.Set    // runs the callbacks
-	engine *progress.Engine // of the rank that waits for it; not nil before it is complete
-	ev     *event.Shared    // nil: it is not recorded
-	id     uint64           // its number there
+	engine *progress.Engine // of the rank that waits for it; not nil before completion
+	ev     *event.Shared    // nil: not recorded
+	id     uint64           // its number in the recording
 }
 
-// canceler is the operation behind a request.
+// canceler is the operation that a request belongs to.
 type canceler interface{ cancel() bool }
 
 type node = callback.Node
@@ -68,8 +68,9 @@ type parked struct {
 	count *waits.Counter
 }
 
-// NewRequest returns a request of the caller's own and the function that completes it. Calls of
-// complete after the first do nothing. It is not tied to a run: an abort does not complete it.
+// NewRequest returns a request that the caller completes, with the function that does so. Calls of
+// complete after the first do nothing. The request is not tied to a run: an abort does not complete
+// it.
 func NewRequest() (r *Request, complete func(error)) {
 	r = &Request{calls: anyCalls, engine: anyEngine.Load()}
 	return r, func(err error) { r.complete(Status{}, err) }
@@ -78,22 +79,22 @@ func NewRequest() (r *Request, complete func(error)) {
 // anyCalls is for requests that are tied to no rank.
 var anyCalls = callback.NewSet(processors.Count())
 
-// anyEngine is for requests that are tied to no rank: where frames come to the rank that began
-// last. That is a hint; such a request is completed all the same.
+// anyEngine is for requests that are tied to no rank: the engine of the rank that began last. That
+// is a hint for polling; such a request completes without it too.
 var anyEngine atomic.Pointer[progress.Engine]
 
 func init() { anyEngine.Store(progress.New(nil, progress.Config{Ranks: 1})) }
 
-// over is the request of everything that was over at once, with nothing to tell. A complete request
-// does not change.
-var over = Request{calls: anyCalls}
+// succeeded is the request of every operation that has succeeded at once, with an empty status. A
+// complete request does not change.
+var succeeded = Request{calls: anyCalls}
 
-func init() { over.list.End() }
+func init() { succeeded.list.End() }
 
 // doneRequest returns a request that is complete.
 func doneRequest(st Status, err error) *Request {
 	if st == (Status{}) && err == nil {
-		return &over
+		return &succeeded
 	}
 	r := &Request{st: st, err: err, calls: anyCalls}
 	r.list.End()
@@ -110,19 +111,19 @@ func (r *Request) complete(st Status, err error) bool {
 	calls := r.calls
 	r.st, r.err = st, err
 	if r.ev != nil {
-		r.ends(err)
+		r.recordDone(err)
 	}
 	r.list.End()
 	calls.Tell(list, err)
 	return true
 }
 
-// settle is complete for the one who alone has the right to end the request, and has written its
+// completeOwned is complete for a goroutine that alone may end the request, and has written its
 // result.
-func (r *Request) settle() {
+func (r *Request) completeOwned() {
 	calls, err := r.calls, r.err
 	if r.ev != nil {
-		r.ends(err)
+		r.recordDone(err)
 	}
 	calls.Tell(r.list.Close(), err)
 }
@@ -131,10 +132,10 @@ func (r *Request) settle() {
 func (r *Request) done() bool { return r.list.Done() }
 
 // Done reports whether the request is complete. As Test, it makes progress if it is not.
-func (r *Request) Done() bool { return r.done() || r.tried() }
+func (r *Request) Done() bool { return r.done() || r.progressed() }
 
-// tried reports whether a request is complete that was not, when this call has made progress.
-func (r *Request) tried() bool {
+// progressed makes progress, and reports whether the request is complete then.
+func (r *Request) progressed() bool {
 	r.engine.Try()
 	return r.done()
 }
@@ -149,8 +150,8 @@ func (r *Request) Status() Status {
 
 // Test reports whether the request is complete, and its result if so. If it is not, the call makes
 // progress: it delivers what has come from other processes, so that a loop around Test gets on, and
-// lets others have the processor now and then. So it may complete other requests of the rank, and
-// run their callbacks.
+// yields the processor now and then. So it may complete other requests of the rank, and run their
+// callbacks.
 func (r *Request) Test() (bool, Status, error) {
 	if !r.Done() {
 		return false, Status{}, nil
@@ -167,9 +168,9 @@ func (r *Request) Peek() (bool, Status, error) {
 	return true, r.st, r.err
 }
 
-// OnDone has f called exactly once, with the request's error, when the request is complete; at once
-// if it is. It may be called any number of times; callbacks run in the order of registration. See
-// Request for where they run.
+// OnDone calls f exactly once, with the request's error, when the request is complete; at once if
+// it is. It may be called any number of times; callbacks run in the order of registration. See
+// Request for the goroutine that runs them.
 func (r *Request) OnDone(f func(error)) {
 	n := &node{Func: f}
 	if !r.list.Push(n) {
@@ -196,10 +197,11 @@ func (r *Request) Wait(ctx context.Context) (Status, error) {
 	return r.st, r.err
 }
 
-// waiters holds nodes with channels that are empty and registered nowhere.
+// waiters holds nodes that are in no list, with empty channels.
 var waiters = sync.Pool{New: func() any { return &parked{node{Ch: make(chan struct{}, 1)}, waits.NewCounter()} }}
 
-// park blocks until the request is done or ctx ends. entered: the caller looks already.
+// park blocks until the request is done or ctx ends. entered: the caller has the right to poll;
+// park gives it up.
 func (r *Request) park(ctx context.Context, entered bool) error {
 	n := waiters.Get().(*parked)
 	if !r.list.Push(&n.node) {
@@ -239,11 +241,11 @@ func waitError(ctx context.Context) error {
 	return &Error{Op: "wait", Rank: NoPeer, Peer: NoPeer, Tag: NoPeer, Err: waits.Cause(ctx)}
 }
 
-// anyWaits counts those who wait for one of several requests, which is rare.
+// anyWaits counts goroutines that wait for one of several requests, which is rare.
 var anyWaits = waits.NewCounter()
 
-// counted counts a wait that ctx may end, and returns what to call Wake of. What has a deadline is
-// timed: it ends.
+// counted counts a wait that ctx may end, and returns the counter whose Wake ends it. A wait with a
+// deadline counts as timed: it ends by itself.
 func counted(ctx context.Context, count *waits.Counter) *waits.Counter {
 	if _, ok := ctx.Deadline(); ok {
 		count = waits.Timed()
@@ -343,8 +345,8 @@ func statusOf(h *wire.Header) Status {
 	return Status{Source: int(h.Src), Tag: int(h.Tag), Bytes: int(h.Length)}
 }
 
-// ends records that r is complete. It comes before anybody can know.
-func (r *Request) ends(err error) {
+// recordDone records that r is complete. It runs before any goroutine can see that.
+func (r *Request) recordDone(err error) {
 	flags := uint64(event.EndedCompleted)
 	if err != nil {
 		flags |= event.EndedFailed
@@ -352,18 +354,19 @@ func (r *Request) ends(err error) {
 	r.ev.Put(event.RequestDone, r.id, flags, 0)
 }
 
-// wait is how blocking collectives wait: an abort completes the request, so no context is needed.
+// wait waits without a context, as blocking collectives do: an abort completes the request.
 func wait(r *Request) error {
 	entered := false
 	return waitEntered(r, &entered)
 }
 
-// waitEntered is wait for one who looks already, if entered; then the waiting ends that.
+// waitEntered is wait for a caller that may have the right to poll (*entered); the waiting gives it
+// up.
 func waitEntered(r *Request, entered *bool) error {
 	if !r.done() {
-		looks := *entered
+		polls := *entered
 		*entered = false
-		_ = r.park(context.Background(), looks) // fails with its context only
+		_ = r.park(context.Background(), polls) // fails only if its context ends
 	}
 	return r.err
 }

@@ -59,7 +59,7 @@ func TestWaitEndsWithItsContext(t *testing.T) {
 	require.Nil(t, waitersOf(r), "waiters that gave up are forgotten")
 	complete(nil)
 	_, err = r.Wait(ctx)
-	require.NoError(t, err, "a complete request is looked at first")
+	require.NoError(t, err, "complete requests are checked first")
 }
 
 func TestWaitAllAndAny(t *testing.T) {
@@ -74,15 +74,15 @@ func TestWaitAllAndAny(t *testing.T) {
 	i, _, err = WaitAny(context.Background(), nil, a, b)
 	require.Equal(t, 2, i)
 	require.ErrorIs(t, err, errTest)
-	require.Nil(t, waitersOf(a), "WaitAny leaves nothing behind")
+	require.Nil(t, waitersOf(a), "WaitAny leaves no node")
 	go endA(nil)
 	require.ErrorIs(t, WaitAll(context.Background(), nil, a, b, a), errTest)
 	require.True(t, a.Done())
 }
 
-// Whatever the order in which requests end, and however many have ended before the wait: each has
-// its own status and error, WaitAny finds one that has ended, and WaitAll waits for all and has the
-// first error in the order of the arguments.
+// Requests end in any order, and any number of them before the wait: each has its own status and
+// error, WaitAny finds one that has ended, and WaitAll waits for all and returns the first error in
+// the order of the arguments.
 func TestWaitOrders(t *testing.T) {
 	const n = 3
 	type result struct {
@@ -176,7 +176,7 @@ func TestWaitOrders(t *testing.T) {
 	}
 }
 
-// waitersOf returns those that wait for a request.
+// waitersOf returns the waiters of a request.
 func waitersOf(r *Request) *node {
 	list, ok := r.list.Take()
 	if ok {
@@ -185,8 +185,8 @@ func waitersOf(r *Request) *node {
 	return list
 }
 
-// waitedFor reports whether a goroutine that waits for any of several requests has said so to this
-// one.
+// waitedFor reports whether a goroutine that waits for any of several requests has registered with
+// this one.
 func waitedFor(r *Request) bool {
 	for n := waitersOf(r); n != nil; n = n.Next {
 		if n.Func == nil {
@@ -196,7 +196,7 @@ func waitedFor(r *Request) bool {
 	return false
 }
 
-// Waiters, callbacks and completers meet in all orders.
+// Waiters, callbacks and completing goroutines come in all orders.
 func TestHammerRequest(t *testing.T) {
 	for range 300 {
 		r, complete := NewRequest()
@@ -255,7 +255,7 @@ func TestCancel(t *testing.T) {
 	})
 }
 
-// A cancel and a message meet: exactly one of them gets the receive.
+// Of a concurrent cancel and a message exactly one gets the receive.
 func TestHammerCancel(t *testing.T) {
 	run(t, 2, func(c *Comm) error {
 		const n = 500
@@ -289,9 +289,9 @@ func TestHammerCancel(t *testing.T) {
 	})
 }
 
-// A chain of messages, each sent from the callback of the one before, is no recursion.
+// A chain of messages, each sent from the callback of the previous one, is no recursion.
 func TestCallbacksDoNotNestWithoutBound(t *testing.T) {
-	const n = 5000 // each nested call would be several frames of the 2000 that are allowed
+	const n = 5000 // each nested call would need several of the 2000 frames that are allowed
 	run(t, 2, func(c *Comm) error {
 		peer := 1 - c.Rank()
 		buf := []int{0}
@@ -300,7 +300,7 @@ func TestCallbacksDoNotNestWithoutBound(t *testing.T) {
 		deepest := 0
 		step = func(err error) {
 			if err != nil || buf[0] >= n {
-				if err == nil && buf[0] == n { // the peer has to stop too
+				if err == nil && buf[0] == n { // the peer must stop too
 					err = c.Send(Of([]int{n + 1}), peer, 0)
 				}
 				complete(err)

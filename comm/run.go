@@ -34,29 +34,29 @@ import (
 	"weft/trace"
 )
 
-// Config says how a run is made. The zero Config works. It is copied.
+// Config configures a run. The zero Config works. It is copied.
 type Config struct {
 	// Ranks is the number of ranks, at most 1048576. 0: the environment's WEFT_RANKS, or 1.
 	Ranks int
 	// EagerLimit is the payload in bytes up to which a message that no receive waits for is copied,
 	// so that its sender can go on. 0: what the fabric advises. Negative: never.
 	EagerLimit int
-	// Stats has each communicator count messages and bytes by peer, for Comm.Stats. So has the
-	// environment's WEFT_STATS.
+	// Stats makes each communicator count messages and bytes by peer, for Comm.Stats. The
+	// environment's WEFT_STATS does the same.
 	Stats bool
-	// Survive: when a rank dies, what needs it fails with ErrPeerLost, and the others go on; see
-	// Comm.Failed, Revoke, Shrink and Agree. A rank dies when its process does, and also when its
-	// body returns an error or panics. false: the environment's WEFT_SURVIVE, or that the run ends
-	// for all. The same on all ranks.
+	// Survive: when a rank dies, operations that need it fail with ErrPeerLost, and the others go
+	// on; see Comm.Failed, Revoke, Shrink and Agree. A rank dies when its process does, and also
+	// when its body returns an error or panics. false: the environment's WEFT_SURVIVE decides;
+	// without it the run ends for all. The same on all ranks.
 	Survive bool
 	// DeadlockWarnings: when all ranks wait for each other, and nothing else can go on, the run
-	// ends with a *DeadlockError. Before that, so many warnings go to Logger, a second apart. 0:
-	// the environment's PSP_DEADLOCK_WARNINGS, or none. Negative: wait for ever.
+	// ends with a *DeadlockError. Before that, this many warnings go to Logger, a second apart. 0:
+	// the environment's PSP_DEADLOCK_WARNINGS, or none. Negative: the run never ends so.
 	DeadlockWarnings int
 	// Trace records messages and collectives: see package weft/trace, which makes one. nil: the
 	// recording that the environment's WEFT_TRACE asks for, if it does.
 	Trace *trace.Recorder
-	// Logger takes the few lines that a run has to say. nil: discard.
+	// Logger takes the few log lines of a run. nil: discard.
 	Logger *slog.Logger
 
 	logs   bool                            // Logger was given
@@ -65,13 +65,13 @@ type Config struct {
 
 	spare bool // EnvSpare; set by validate
 
-	stats *count.Settings // what is to be counted; set by validate, nil: nothing
+	stats *count.Settings // what is counted; set by validate, nil: nothing
 
-	near boot.Near       // set where a launcher has started the ranks
+	node boot.Near       // set if a launcher has started the ranks
 	hold <-chan struct{} // for tests: see progress.Config
 }
 
-// Environment variables that count where Config does not say.
+// Environment variables. They count where Config leaves a setting open.
 const (
 	EnvRanks   = "WEFT_RANKS"   // the number of ranks
 	EnvSurvive = "WEFT_SURVIVE" // whether the run survives the death of ranks: 0 or 1
@@ -90,13 +90,13 @@ const (
 
 // Run runs body once per rank, each on a goroutine of this process, and returns when all have
 // returned. The first body that returns an error or panics aborts the run: pending operations of
-// all ranks complete with ErrAborted and later ones fail with it, so that the other bodies come to
-// their end; Run then returns that first error as a *RankError. When ctx ends, the run is aborted
-// likewise and Run returns an *Error that wraps the context's cause, matches
-// context.DeadlineExceeded where a deadline has ended it, and says who waited for what. Operations
-// that are still pending when all bodies have returned complete with ErrAborted and ErrEnded; but a
-// collective that some rank has not begun is ErrMismatch, also of Run. Run leaves no goroutine
-// behind.
+// all ranks complete with ErrAborted and later ones fail with it, so that the other bodies can
+// return; Run then returns that first error as a *RankError. When ctx ends, the run is aborted
+// likewise. Run then returns an *Error that wraps the context's cause, matches
+// context.DeadlineExceeded if a deadline has ended it, and lists what each rank waited for.
+// Operations that are still pending when all bodies have returned complete with ErrAborted and
+// ErrEnded; but a collective that some rank has not begun is ErrMismatch, also of Run. Run leaves
+// no goroutine behind.
 //
 // With Config.Survive a body that returns an error or panics is the death of its rank only, and Run
 // returns the errors of all such ranks, joined, each a *RankError.
@@ -126,32 +126,32 @@ func (w *world) run(ctx context.Context, body func(c *Comm) error) error {
 	fired := make(chan struct{})
 	stop := context.AfterFunc(ctx, func() {
 		defer close(fired)
-		// Before the ranks unwind, and with what tasks wait for.
+		// Before the ranks unwind; the report also has what tasks wait for.
 		w.cancelled(waits.End(ctx, func() []string { return append(w.describe(dump.Shared()), waits.Describe(w.party)...) }))
 	})
 	defer waits.Join(w.party)()
-	w.late.begin(w)
-	quiet := w.watchStalls()
+	w.stale.start(w)
+	stopDetector := w.startDetector()
 	var wg sync.WaitGroup
 	for _, p := range w.own {
 		wg.Go(func() { p.run(body) })
 	}
 	waits.Call(wg.Wait)
-	w.late.end()
-	quiet()
+	w.stale.stop()
+	stopDetector()
 	if !stop() {
 		<-fired
 	}
 	for _, p := range w.own {
-		if err := p.unheard(); err != nil {
+		if err := p.unreported(); err != nil {
 			w.failed(p.rank, &RankError{Rank: p.rank, Err: err})
 		}
 	}
-	err := w.conclude()
+	err := w.publishCounters()
 	w.end(ErrEnded)
 	<-w.killed
 	for _, p := range w.own {
-		p.near.close()
+		p.mapped.close()
 		err = errors.Join(err, p.ep.Close())
 	}
 	w.ends.wait()
@@ -175,49 +175,50 @@ func (p *proc) run(body func(c *Comm) error) {
 	w := p.world
 	c := w.comm(p.rank)
 	p.count(c)
-	c.sit(smcoll.World)
-	p.known(c)
+	c.joinMemory(smcoll.World)
+	p.addComm(c)
 	p.goroutine.Store(waits.ID())
 	defer p.returned.Store(true)
 	err := runRank(c, body)
 	if err == nil {
 		err = p.compareAll()
 	}
-	if err == nil && w.apart {
-		err = w.hand(p)
+	if err == nil && w.multiProcess {
+		err = w.sendCounters(p)
 	}
 	if err != nil {
 		w.failed(p.rank, &RankError{Rank: p.rank, Err: err})
-	} else if w.apart {
+	} else if w.multiProcess {
 		w.leave(p)
 	}
 }
 
-// cancelled is the end of the context that the run was started with: in one process it is
-// everybody's, otherwise this rank's.
+// cancelled handles the end of the context that the run was started with. In one process it ends
+// the run for all ranks. Among processes that survive losses it is the death of this rank only.
 func (w *world) cancelled(cause error) {
-	if w.survive && w.apart {
+	if w.survive && w.multiProcess {
 		for _, p := range w.own {
-			w.die(p.rank, cause)
+			w.markDead(p.rank, cause)
 		}
 		return
 	}
 	w.end(cause)
 }
 
-// leave returns when all ranks of all processes have come to their end, or the run is aborted:
-// until then another rank may need something of this one.
+// leave returns when all ranks of all processes have returned, or the run is aborted: until then
+// another rank may need something from this one.
 func (w *world) leave(p *proc) {
 	c := w.comm(p.rank)
-	c.ctx, c.hist = leaving, p.find(0, nil).hist
-	d := c.disagreement(p.trouble.Load())
-	if w.survive || d != nil && d.heard.Load() {
-		// the program has handled it, so it is no failure; but barriers are none any more
-		_, r := c.agree(consensus.Leave, 0) // a barrier of those that live
+	c.ctx, c.hist = leaveCtx, p.findComm(0, nil).hist
+	d := c.disagreement(p.failure.Load())
+	if w.survive || d != nil && d.reported.Load() {
+		// The program has handled the disagreement, so it is no failure; but no barrier is possible
+		// after it.
+		_, r := c.agree(consensus.Leave, 0) // a barrier of the ranks that live
 		_ = wait(r)
 		return
 	}
-	// It fails if the run is aborted, and end has the reason.
+	// Barrier also fails if the run is aborted; end has the reason then.
 	if err := c.Barrier(); errors.Is(err, ErrMismatch) {
 		w.failed(p.rank, &RankError{Rank: p.rank, Err: err})
 	}
@@ -227,7 +228,7 @@ func runError(err error) error {
 	return &Error{Op: "run", Rank: NoPeer, Peer: NoPeer, Tag: NoPeer, Err: err}
 }
 
-// validate returns the number of ranks, or all that is wrong with the configuration.
+// validate returns the number of ranks, or all problems of the configuration.
 func (cfg *Config) validate() (n int, err error) {
 	var problems []error
 	read := func(s env.Setting[int]) int {
@@ -251,7 +252,8 @@ func (cfg *Config) validate() (n int, err error) {
 	cfg.stats, err = count.New(cfg.Stats, histogramOut)
 	problems = append(problems, err)
 	cfg.chosen, err = coll.ParseChosen(EnvCollectives, env.Collectives.Text())
-	// What this program or this build may never read: a mistake in it is one all the same.
+	// This program or this build may never read these, but a mistake in them is reported all the
+	// same.
 	problems = append(problems, err, env.UseMPI.Problem(), env.MPISleep.Problem(), env.Bound.Problem())
 	if err := errors.Join(problems...); err != nil {
 		return 0, fmt.Errorf("%w: %w", ErrConfig, err)
@@ -277,7 +279,7 @@ func init() {
 	}
 }
 
-// runRank runs one body and makes a panic an error.
+// runRank runs one body and turns a panic into an error.
 func runRank(c *Comm, body func(c *Comm) error) (err error) {
 	returned := false
 	defer func() {
@@ -285,7 +287,7 @@ func runRank(c *Comm, body func(c *Comm) error) (err error) {
 			err = &PanicError{Value: v, Stack: debug.Stack()}
 		} else if !returned {
 			err = errors.New("the body left its goroutine (runtime.Goexit)")
-			// nobody will see the return value
+			// the return value is lost: this goroutine ends here
 			c.world.failed(c.rank, &RankError{Rank: c.rank, Err: err})
 		}
 	}()
@@ -307,7 +309,7 @@ func (d *deaths) add(r int, err error) {
 	d.all = append(d.all, of)
 }
 
-// joined returns the deaths as an error, nil if there are none.
+// joined returns the deaths as one error, nil if there are none.
 func (d *deaths) joined() error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -321,10 +323,11 @@ func (d *deaths) joined() error {
 	return errors.Join(errs...)
 }
 
-// newWorld returns the run of the ranks whose endpoints are given. The rest is elsewhere.
+// newWorld returns the run of the ranks whose endpoints are given. All other ranks are in other
+// processes.
 func newWorld(ctx context.Context, cfg Config, eps []fabric.Endpoint) *world {
 	n := eps[0].Size()
-	w := &world{calls: callback.NewSet(processors.Count()), cfg: cfg, blame: cfg.blame, direct: !onlyMessages.Load() && cfg.stats == nil, survive: cfg.Survive, size: n, apart: len(eps) < n, killed: make(chan struct{}), local: make([]*proc, n)}
+	w := &world{calls: callback.NewSet(processors.Count()), cfg: cfg, blame: cfg.blame, memoryColls: !onlyMessages.Load() && cfg.stats == nil, survive: cfg.Survive, size: n, multiProcess: len(eps) < n, killed: make(chan struct{}), local: make([]*proc, n)}
 	w.ctx, w.cancel = context.WithCancelCause(context.WithoutCancel(ctx))
 	for _, ep := range eps {
 		w.own = append(w.own, newProc(w, ep, len(eps)))
@@ -333,12 +336,12 @@ func newWorld(ctx context.Context, cfg Config, eps []fabric.Endpoint) *world {
 		w.local[r], _ = eps[0].Local(r).(*proc)
 	}
 	w.party = w.newParty()
-	w.stalls = w.newStalls()
+	w.detector = w.newDetector()
 	w.observe((*event.Recorder)(cfg.Trace))
 	return w
 }
 
-// at returns a rank of the run if it is of this process, else nil.
+// at returns rank r of the run if it is in this process, else nil.
 func (w *world) at(r int) *proc {
 	if i := r - w.own[0].rank; uint(i) < uint(len(w.own)) {
 		return w.own[i]
@@ -346,13 +349,13 @@ func (w *world) at(r int) *proc {
 	return nil
 }
 
-// pace says how the ranks of this process, of which there are so many, give way to others.
+// pace configures how the ranks of this process, of which there are so many, yield to others.
 func (w *world) pace(ranks int) progress.Config {
-	near, processors := cmp.Or(w.cfg.near.Ranks, w.size), cmp.Or(w.cfg.near.Processors, runtime.NumCPU())
+	near, processors := cmp.Or(w.cfg.node.Ranks, w.size), cmp.Or(w.cfg.node.Processors, runtime.NumCPU())
 	return progress.Config{Ranks: ranks, Crowded: near > processors, Full: 2*near > processors, Hold: w.cfg.hold}
 }
 
-// comm returns the communicator of all ranks, as rank r has it.
+// comm returns rank r's communicator of all ranks.
 func (w *world) comm(r int) *Comm {
 	p := w.at(r)
 	limit := w.cfg.EagerLimit
@@ -364,13 +367,13 @@ func (w *world) comm(r int) *Comm {
 	return c
 }
 
-// end ends the run, if it has not ended, with a cause: everything pending completes with it. It
-// returns when that is done, if this call was the first.
+// end ends the run with a cause, unless it has ended: all pending operations complete with the
+// cause. If this call was the first, it returns when that is done.
 func (w *world) end(cause error) { w.endHere(cause, true) }
 
 // endHere ends the run for the ranks of this process. It returns false if it has ended before.
-// tell: the other processes are told before the run can close its endpoints, though the ranks of
-// this one may have come to their end meanwhile.
+// tell: the other processes are told before the run can close its endpoints, even if the ranks of
+// this one return meanwhile.
 func (w *world) endHere(cause error, tell bool) bool {
 	a := &abortError{cause: cause}
 	w.endMu.Lock()
@@ -379,11 +382,11 @@ func (w *world) endHere(cause error, tell bool) bool {
 		return false
 	}
 	if w.blame != nil {
-		w.blame(cause, true) // before anybody here can fail with it
+		w.blame(cause, true) // before any operation here can fail with it
 	}
 	w.aborted.Store(a)
 	w.endMu.Unlock()
-	w.troubled.Store(true)
+	w.anyFailure.Store(true)
 	if cause != ErrEnded {
 		w.cfg.Logger.Error("run aborted", "cause", cause)
 		if w.hasFailed != nil {
@@ -395,28 +398,28 @@ func (w *world) endHere(cause error, tell bool) bool {
 	for _, p := range w.own {
 		p.kill(a)
 	}
-	w.stages.Progress() // once, for all ranks
+	w.segments.Progress() // once, for all ranks
 	if tell {
-		w.spread(cause)
+		w.tellEnd(cause)
 	}
 	return true
 }
 
-// spread tells the other processes that the run ends, if the reason is one of this process.
-func (w *world) spread(cause error) {
-	if !w.apart || cause == ErrEnded || errors.As(cause, new(*RemoteError)) || errors.Is(cause, launch.ErrAborted) || errors.As(cause, new(*remoteDeadlock)) {
-		return // they are told, or have been
+// tellEnd tells the other processes that the run ends, if the cause is one of this process.
+func (w *world) tellEnd(cause error) {
+	if !w.multiProcess || cause == ErrEnded || errors.As(cause, new(*RemoteError)) || errors.Is(cause, launch.ErrAborted) || errors.As(cause, new(*remoteDeadlock)) {
+		return // they are told by others, or have been
 	}
-	w.own[0].tell(cause)
+	w.own[0].tellEnd(cause)
 }
 
-// runDivided is Run for tests of what is built on this package: as if the ranks were in several
-// processes, the first ranks of which bounds has. It returns the error of the rank that ended the
-// run.
+// runDivided is Run for tests of packages above this one: it treats the ranks as if they were in
+// several processes, the first ranks of which bounds has. It returns the error of the rank that
+// ended the run.
 func runDivided(ctx context.Context, cfg Config, eps []fabric.Endpoint, bounds []int, body func(c *Comm) error) error {
 	parts := len(bounds) - 1
 	worlds := make([]*world, parts)
-	for i := range worlds { // all are bound before any runs
+	for i := range worlds { // all are bound before any of them runs
 		worlds[i] = newWorld(ctx, cfg, inproc.Part(eps, bounds[i], bounds[i+1]))
 	}
 	errs := make([]error, parts)

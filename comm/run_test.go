@@ -58,7 +58,7 @@ func TestRanksOfTheEnvironment(t *testing.T) {
 	require.ErrorIs(t, Run(context.Background(), Config{Ranks: 2}, nil), ErrConfig)
 }
 
-// blockers are the ways to hang on a rank that never answers.
+// blockers are the ways to wait for ever for a rank that never answers.
 var blockers = map[string]func(c *Comm) error{
 	"recv":      func(c *Comm) error { _, err := c.Recv(Of(make([]int, 1)), AnySource, 9); return err },
 	"ssend":     func(c *Comm) error { return c.Ssend(Buffer{}, 0, 9) },
@@ -99,7 +99,7 @@ var endings = map[string]func(cancel func()) error{
 	"cancel": func(cancel func()) error { cancel(); return nil },
 }
 
-// However a rank ends the run, and wherever the others are, all of them get out, with the cause.
+// However a rank ends the run, and wherever the others wait, all of them return, with the cause.
 func TestAbort(t *testing.T) {
 	for how, end := range endings {
 		for where, block := range blockers {
@@ -122,7 +122,7 @@ func TestAbort(t *testing.T) {
 						require.ErrorAs(t, e, &typed)
 						switch {
 						case how == "goexit":
-						case way != "together": // the text is all that comes
+						case way != "together": // only the text arrives
 							require.ErrorContains(t, e, errTest.Error(), "the cause")
 						default:
 							require.ErrorIs(t, e, errTest, "the cause")
@@ -152,7 +152,8 @@ func TestAbort(t *testing.T) {
 	}
 }
 
-// What is pending at the end of a good run completes with ErrEnded, and so does what comes later.
+// Operations that are pending at the end of a good run complete with ErrEnded, and so do later
+// ones.
 func TestEnd(t *testing.T) {
 	var pending []*Request
 	var kept *Comm
@@ -238,8 +239,8 @@ func TestErrorText(t *testing.T) {
 		(&Error{Op: "recv", Rank: 1, Peer: NoPeer, Tag: NoPeer, Err: &abortError{&RankError{2, errTest}}}).Error())
 }
 
-// When Run returns, nothing of the run goes on, whoever has ended it.
-func TestRunWaitsForWhoEndsIt(t *testing.T) {
+// When Run returns, nothing of the run goes on, whichever goroutine has ended it.
+func TestRunWaitsForItsEnd(t *testing.T) {
 	for range 20 {
 		var completed atomic.Bool
 		err := Run(context.Background(), Config{Ranks: 1}, func(c *Comm) error {

@@ -10,7 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// Receives for requests are allocated so many at a time, and each is given out once.
+// Receives for requests are allocated slabSize at a time, and each is given out once.
 func TestReceivesAreAllocatedTogether(t *testing.T) {
 	p, seen := new(proc), map[*recvOp]bool{}
 	for range 10 * slabSize {

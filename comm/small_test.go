@@ -10,9 +10,8 @@ import (
 	"testing"
 )
 
-// Messages of about as many bytes as lie in a message itself, which come before their receives, one
-// at a time or all: what is received is what the memory had when the call began, though it is used
-// again when the call has returned.
+// Messages of sizes around smallLen, which come before their receives, one at a time or all: the
+// receive gets the contents of the memory at the call, though the memory is used again after it.
 func TestMessagesAboutTheSizeOfAMessage(t *testing.T) {
 	sizes := []int{0, 1, smallLen - 1, smallLen, smallLen + 1, smallLen + 2, 2 * smallLen}
 	want := func(size int) []byte {

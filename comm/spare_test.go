@@ -20,7 +20,7 @@ import (
 
 func init() { roles["spare"], roles["nested"] = spareRole, nestedRole }
 
-// nestedRole calls Main where it runs. Ranks in the process are another matter.
+// nestedRole calls Main inside Main. Run, which makes ranks in the process, is allowed there.
 func nestedRole() error {
 	ctx := context.Background()
 	return Main(ctx, Config{}, func(c *Comm) error {
@@ -29,8 +29,8 @@ func nestedRole() error {
 	})
 }
 
-// A process that is a rank is so once at a time, and says so: among ranks of MPI a second time
-// would wait for the others.
+// A process that is a rank runs one Main at a time, and reports a second one: among ranks of MPI a
+// second Main would wait for the others.
 func TestNestedMain(t *testing.T) {
 	status, out, errOut := start(t, "nested", 2, job.Spec{})
 	require.Equal(t, 0, status, errOut)
@@ -43,14 +43,14 @@ func spareRole() error {
 		fmt.Printf("%d for %d; ", runtime.GOMAXPROCS(0)-before, processors.Count()-before)
 		return c.Barrier()
 	})
-	fmt.Printf("%d behind\n", runtime.GOMAXPROCS(0)-before)
+	fmt.Printf("%d after\n", runtime.GOMAXPROCS(0)-before)
 	return err
 }
 
-// WEFT_SPARE gives Go a processor while the run lasts, and none to those who compute.
+// WEFT_SPARE gives Go one more processor while the run lasts; computing goroutines get no more.
 func TestSpare(t *testing.T) {
 	t.Setenv("GOMAXPROCS", "")
-	for value, want := range map[string]string{"1": "1 for 0; 0 behind\n", "0": "0 for 0; 0 behind\n", "": "0 for 0; 0 behind\n"} {
+	for value, want := range map[string]string{"1": "1 for 0; 0 after\n", "0": "0 for 0; 0 after\n", "": "0 for 0; 0 after\n"} {
 		status, out, errOut := start(t, "spare", 2, job.Spec{}, EnvSpare+"="+value)
 		require.Equal(t, 0, status, errOut)
 		require.Equal(t, want+want, out, "%s=%s", EnvSpare, value)

@@ -19,12 +19,12 @@ import (
 	"weft/internal/waits"
 )
 
-// wrapEndpoint lets tests have a started rank die at a frame of their choice.
+// wrapEndpoint lets tests kill a started rank at a frame of their choice.
 var wrapEndpoint func(fabric.Endpoint) fabric.Endpoint
 
-// runStarted runs body as the one rank that this process was started as.
-func runStarted(ctx context.Context, cfg Config, place *boot.Identity, body func(c *Comm) error) (err error) {
-	job, err := place.Join(ctx) // in any case: the others are to hear of what is wrong here
+// runStarted runs body as the one rank of this process, which a launcher has started.
+func runStarted(ctx context.Context, cfg Config, id *boot.Identity, body func(c *Comm) error) (err error) {
+	job, err := id.Join(ctx) // also if cfg is invalid: the others must hear of it
 	if err == nil && job.Client == nil {
 		defer func() {
 			if left := job.Leave(); err == nil && left != nil {
@@ -35,7 +35,7 @@ func runStarted(ctx context.Context, cfg Config, place *boot.Identity, body func
 			return Run(ctx, cfg, body)
 		}
 	}
-	problem := cfg.prepare(place.Ranks)
+	problem := cfg.prepare(id.Ranks)
 	if err != nil {
 		return runError(cmp.Or(problem, err))
 	}
@@ -48,8 +48,8 @@ func runStarted(ctx context.Context, cfg Config, place *boot.Identity, body func
 	ep, problem := job.Connect(ctx, own)
 	client := job.Client
 	if problem != nil {
-		// This rank has not left the job: the launcher ends the others when it ends.
-		problem = beginning(problem)
+		// This rank has not left the job, so the launcher ends the others when this process ends.
+		problem = rootFailure(problem)
 		if client != nil {
 			blame(client, problem, true)
 		}
@@ -59,21 +59,21 @@ func runStarted(ctx context.Context, cfg Config, place *boot.Identity, body func
 		ep = wrapEndpoint(ep)
 	}
 	if client != nil {
-		// before any frame comes
+		// set before any frame comes
 		cfg.blame = func(cause error, certain bool) { blame(client, cause, certain) }
 	}
-	cfg.near = job.Near()
+	cfg.node = job.Near()
 	w := newWorld(ctx, cfg, []fabric.Endpoint{ep})
-	w.together, w.hasFailed = job.Together, &job.Failed
+	w.shareMemory, w.hasFailed = job.Together, &job.Failed
 	if client == nil {
 		return w.runSpared(ctx, body)
 	}
-	defer w.follow(client)()
+	defer w.watchLauncher(client)()
 	err = w.runSpared(ctx, body)
-	// Whatever the run came to, it is over for this rank, and its exit status is the program's to
-	// choose.
+	// However the run has ended, it is over for this rank, and the program may choose its exit
+	// status.
 	if w.deaths.joined() != nil {
-		return err // in the eyes of the launcher too, whatever the exit status: this rank dies
+		return err // the launcher too takes this rank for dead, whatever the exit status
 	}
 	if left := client.Leave(); err == nil && left != nil {
 		err = runError(left)
@@ -81,9 +81,9 @@ func runStarted(ctx context.Context, cfg Config, place *boot.Identity, body func
 	return err
 }
 
-// follow ends what the launcher's news end, until the function that it returns is called.
-func (w *world) follow(client *launch.Client) (stop func()) {
-	w.stuck = client.Deadlock
+// watchLauncher ends the run, or marks ranks lost, by the launcher's news, until stop is called.
+func (w *world) watchLauncher(client *launch.Client) (stop func()) {
+	w.reportDeadlock = client.Deadlock
 	over, me := make(chan struct{}), client.Rank()
 	go waits.Service(func() {
 		select {
@@ -102,20 +102,20 @@ func (w *world) follow(client *launch.Client) (stop func()) {
 			w.end(news)
 		case d.Rank == me:
 		case !d.Clean && d.Cause != nil && d.Cause.Rank != me && !w.survive:
-			// and not the rank that happened to end first
+			// the rank that failed first, not the one that ended first
 			w.end(remoteCause(d.Cause.Rank, d.Cause.Lost, d.Cause.Reason))
 		case !d.Clean:
-			w.own[0].gone(d.Rank, d)
+			w.own[0].reportLoss(d.Rank, d)
 		case w.survive:
-			// It could leave because all that live have come to leave, so nobody needs to hear
-			// more.
-			w.own[0].ballots.End(leaving, 0, nil)
+			// That rank left in order, so all that live have decided to leave: this rank need not
+			// hear it from others.
+			w.own[0].agreements.End(leaveCtx, 0, nil)
 		}
 	})
 	return func() { close(over) }
 }
 
-// runSpared is run for the one rank of this process.
+// runSpared is run with a spare processor for Go, if that is configured.
 func (w *world) runSpared(ctx context.Context, body func(c *Comm) error) error {
 	if w.cfg.spare {
 		processors.Spare()
@@ -124,7 +124,8 @@ func (w *world) runSpared(ctx context.Context, body func(c *Comm) error) error {
 	return w.run(ctx, body)
 }
 
-// prepare does what can go wrong at a rank that is one of size processes, without the others.
+// prepare checks the configuration of a rank that is one of size processes, without the other
+// ranks.
 func (cfg *Config) prepare(size int) error {
 	if cfg.Ranks != 0 && cfg.Ranks != size {
 		return fmt.Errorf("%w: the program wants %d ranks, and is one of %d that were started", ErrConfig, cfg.Ranks, size)
@@ -134,8 +135,8 @@ func (cfg *Config) prepare(size int) error {
 	return err
 }
 
-// beginning is the failure of another rank that err is about, or else err.
-func beginning(err error) error {
+// rootFailure returns the failure of another rank that err is about, or else err.
+func rootFailure(err error) error {
 	d := (*launch.Death)(nil)
 	switch {
 	case !errors.As(err, &d):
@@ -146,8 +147,8 @@ func beginning(err error) error {
 	return &RankError{Rank: d.Rank, Err: &LostError{Rank: d.Rank, Err: d}}
 }
 
-// notStarted is the error of a rank that has not come as far as the run: it says whose mistake that
-// is.
+// notStarted is the error of a rank that did not get as far as the run: it names the rank that
+// failed.
 func notStarted(job *boot.Job, err error) error {
 	rank := job.Rank
 	if of, ok := err.(*RankError); ok {
@@ -156,15 +157,15 @@ func notStarted(job *boot.Job, err error) error {
 		rank, err = of.Rank, &RemoteError{Text: of.Text}
 	}
 	if _, ok := err.(*LostError); ok {
-		return err // which names the rank
+		return err // it names the rank
 	}
 	return fmt.Errorf("rank %d of %d: %w", rank, job.Size, err)
 }
 
-// rankRuns is set while a Main runs that is this process's rank.
+// rankRuns is set while a Main runs as the rank of this process.
 var rankRuns atomic.Bool
 
-// asRank calls f, which is Main of a process that was started as a rank, unless another one is
+// asRank calls f, which is the Main of a process that was started as a rank, unless another Main is
 // under way.
 func asRank(f func() error) error {
 	if !rankRuns.CompareAndSwap(false, true) {
@@ -177,13 +178,13 @@ func asRank(f func() error) error {
 // blame tells the launcher what blameOf says.
 func blame(client *launch.Client, cause error, certain bool) {
 	if b := blameOf(cause, client.Rank(), certain); b != nil {
-		// if the launcher is gone, or ends the job, it does not matter any more
+		// an error means that the launcher is gone, or ends the job
 		_ = client.Blame(*b)
 	}
 }
 
-// blameOf is whose failure ends rank me, or may if that is another one's, and why. It is nil if the
-// launcher knows, or there is none.
+// blameOf returns which rank's failure ends rank me, or may (another one's, if not certain), and
+// why. It returns nil if the launcher knows, or there is no failure.
 func blameOf(cause error, me int, certain bool) *launch.Blame {
 	if errors.Is(cause, ErrEnded) || errors.Is(cause, launch.ErrAborted) || errors.Is(cause, launch.ErrLauncherLost) || errors.Is(cause, ErrDeadlock) {
 		return nil
@@ -211,15 +212,15 @@ func blameOf(cause error, me int, certain bool) *launch.Blame {
 	return b
 }
 
-// Launched says whether this process was started as one of the ranks of a job, by "weft run", or by
-// mpirun or srun in a build with MPI, and then as which of how many: what Main is going to run body
-// as. A program asks if it has to know before, such as for its defaults. An error is an environment
-// that makes no sense; Main returns it too. Where only the MPI library knows (WEFT_MPI=1 without a
-// launcher that tells), it begins MPI, and Main has to follow.
+// Launched reports whether this process was started as one of the ranks of a job, by "weft run", or
+// by mpirun or srun in a build with MPI, and as which of how many: Main is going to run body as
+// that rank. A program calls it if it has to know before Main, such as for its defaults. The error
+// is an invalid environment; Main returns it too. If only the MPI library knows (WEFT_MPI=1 without
+// a launcher that tells), Launched initializes MPI, and the program must call Main then.
 func Launched() (rank, ranks int, ok bool, err error) {
-	place, err := boot.Detect()
-	if err == nil && place != nil {
-		ok, err = place.Known()
+	id, err := boot.Detect()
+	if err == nil && id != nil {
+		ok, err = id.Known()
 	}
 	switch {
 	case err != nil:
@@ -227,22 +228,22 @@ func Launched() (rank, ranks int, ok bool, err error) {
 	case !ok:
 		return 0, 0, false, nil
 	}
-	return place.Rank, place.Ranks, true, nil
+	return id.Rank, id.Ranks, true, nil
 }
 
-// Bound reports whether the launcher of this rank has bound the process to processors, which are
-// its own then, and not to be shared with the other ranks of the machine.
+// Bound reports whether the launcher of this rank has bound the process to processors. They belong
+// to this rank then, and are not shared with the other ranks of the machine.
 func Bound() bool { return env.Bound.Text() != "" }
 
 // Local reports whether a rank of this communicator is in this process, so that its memory can be
 // reached. It panics if there is no such rank.
 func (c *Comm) Local(rank int) bool { return c.peers[rank] != nil }
 
-// Fabric says what can carry messages between ranks, and what it can do here.
+// Fabric describes a way to carry messages between ranks, and what it can do here.
 type Fabric struct {
 	Name     string `json:"name"`
 	Connects string `json:"connects"` // which ranks
-	// Problem is why it cannot be used here; empty if it can.
+	// Problem tells why it cannot be used here; empty if it can.
 	Problem      string `json:"problem,omitempty"`
 	Library      string `json:"library,omitempty"` // what carries it, name and version
 	EagerLimit   int    `json:"eager_limit"`       // bytes; what Config.EagerLimit zero means
@@ -265,12 +266,12 @@ func Fabrics() []Fabric {
 // build with MPI), Main runs body once, as that rank; Ranks is then zero or the number that was
 // started. A process calls Main once then.
 func Main(ctx context.Context, cfg Config, body func(c *Comm) error) error {
-	place, err := boot.Detect()
+	id, err := boot.Detect()
 	switch {
 	case err != nil:
 		return runError(err)
-	case place != nil:
-		return asRank(func() error { return runStarted(ctx, cfg, place, body) })
+	case id != nil:
+		return asRank(func() error { return runStarted(ctx, cfg, id, body) })
 	}
 	return Run(ctx, cfg, body)
 }

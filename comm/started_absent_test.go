@@ -14,8 +14,8 @@ import (
 	"weft/internal/fabric/mpi"
 )
 
-// A build without MPI does not run as several programs where mpirun has started several ranks of
-// one.
+// If mpirun has started several ranks of a program, a build without MPI refuses to run as several
+// programs.
 func TestMPILauncherWithoutMPI(t *testing.T) {
 	t.Setenv("PMI_RANK", "1")
 	t.Setenv("PMI_SIZE", "2")

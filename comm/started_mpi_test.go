@@ -24,7 +24,7 @@ import (
 	"weft/internal/leaktest"
 )
 
-// Tests of this package run as jobs of mpirun, too: each process runs the same tests in the same
+// Tests of this package also run as jobs of mpirun: each process runs the same tests in the same
 // order, and is one of the ranks of those runs that have as many. Only tests whose ranks need no
 // common memory can do that.
 const (
@@ -91,7 +91,7 @@ func runMPIJob(ctx context.Context, cfg Config, body func(c *Comm) error) error 
 			return err
 		}
 	}
-	_, err = mpiJob.Exchange(nil) // all are through
+	_, err = mpiJob.Exchange(nil) // all have finished
 	return err
 }
 
@@ -125,8 +125,7 @@ func mpiMain() error {
 	})
 }
 
-// What a rank asks for by its environment it gets under mpirun too, and Main is not called twice at
-// once.
+// The environment of a rank works under mpirun too, and a second Main at the same time is refused.
 func TestMainUnderMPIRun(t *testing.T) {
 	t.Setenv("GOMAXPROCS", "")
 	out, err := mpitest.Run(t, mpi.Version(), 2, []string{os.Args[0]}, envMPIJob+"=main", EnvSpare+"=1")
@@ -145,7 +144,7 @@ func TestDeadlockUnderMPIRun(t *testing.T) {
 	}
 }
 
-// What is wrong at one rank, and at none else, ends the job with that reason: nobody waits for the
+// A setting that is wrong at one rank only ends the job with that reason: no rank waits for the
 // others.
 func TestOddRankUnderMPIRun(t *testing.T) {
 	start := time.Now()
@@ -158,7 +157,7 @@ func TestOddRankUnderMPIRun(t *testing.T) {
 		require.Error(t, err, "%s", out)
 		require.Contains(t, out, name)
 		require.Contains(t, out, wrong)
-		// Both say whose mistake it is, unless the launcher is quicker at ending one of them.
+		// Both name the rank with the mistake, unless the launcher ends one of them first.
 		require.Equal(t, strings.Count(out, "comm: "), strings.Count(out, "comm: run: rank 1 of 2: "), out)
 		took = min(took, time.Since(start))
 	}
@@ -166,7 +165,7 @@ func TestOddRankUnderMPIRun(t *testing.T) {
 	require.Less(t, took, usual+mpi.Linger/2, "a job with a mistake ends as soon as another one")
 }
 
-// A misspelt name that only one rank has is said as well, and one that all have, once.
+// A misspelt name that only one rank has is reported as well; one that all have, once.
 func TestUnknownVariablesUnderMPIRun(t *testing.T) {
 	out, err := mpitest.Run(t, mpi.Version(), 2, []string{os.Args[0]}, envMPIJob+"=main", envMPIOdd+"=WEFT_WROKERS=3", "WEFT_WINDWO=9")
 	require.NoError(t, err, "%s", out)

@@ -16,9 +16,9 @@ import (
 	"weft/internal/launch"
 )
 
-// The launcher hears whose failure ends a rank, and why if that is certain; it does not hear what
+// The launcher is told whose failure ends a rank, and why if that is certain; it is not told what
 // it knows.
-func TestWhoIsBlamed(t *testing.T) {
+func TestBlame(t *testing.T) {
 	const me = 2
 	lost := func(r int) error { return &LostError{Rank: r, Err: errTest} }
 	death := func(r int) error { return &launch.Death{Rank: r, How: "exit status 3"} }
@@ -34,7 +34,7 @@ func TestWhoIsBlamed(t *testing.T) {
 		"its own failure, by its name":   {&RankError{me, errTest}, nil, &launch.Blame{Rank: me, Reason: "test"}},
 		"its own death":                  {death(me), nil, &launch.Blame{Rank: me, Reason: "rank 2 has ended: exit status 3"}},
 		"its own loss":                   {lost(me), &launch.Blame{Rank: -1}, &launch.Blame{Rank: -1, Lost: true, Reason: "test"}},
-		"a loss of somebody":             {fmt.Errorf("%w: x", ErrPeerLost), &launch.Blame{Rank: -1}, &launch.Blame{Rank: -1, Reason: ErrPeerLost.Error() + ": x"}},
+		"a loss of an unknown rank":      {fmt.Errorf("%w: x", ErrPeerLost), &launch.Blame{Rank: -1}, &launch.Blame{Rank: -1, Reason: ErrPeerLost.Error() + ": x"}},
 		"the loss of another":            {lost(0), &launch.Blame{Rank: 0}, &launch.Blame{Rank: 0, Lost: true, Reason: "test"}},
 		"an operation, by such a loss":   {&Error{Op: "send", Rank: me, Peer: 3, Err: lost(3)}, &launch.Blame{Rank: 3}, &launch.Blame{Rank: 3, Reason: "send, peer 3, tag 0: rank 3 is lost: test"}},
 		"the failure of another":         {&RankError{3, errTest}, &launch.Blame{Rank: 3}, &launch.Blame{Rank: 3, Reason: "test"}},
@@ -52,8 +52,8 @@ func TestWhoIsBlamed(t *testing.T) {
 	}
 }
 
-// A rank that could not begin says whose mistake that was.
-func TestWhoseBeginningFailed(t *testing.T) {
+// The error of a rank that could not start names the rank whose failure caused that.
+func TestFailedStartNamesTheRank(t *testing.T) {
 	job := &boot.Job{Rank: 1, Size: 4}
 	death := &launch.Death{Rank: 3, How: "exit status 3"}
 	told := &launch.Death{Rank: 3, How: "exit status 3", Cause: &launch.Blame{Rank: 2, Reason: "no room"}}
@@ -68,7 +68,7 @@ func TestWhoseBeginningFailed(t *testing.T) {
 		{told, "rank 2 of 4: no room"},
 		{gone, "rank 0 is lost: killed"},
 	} {
-		require.EqualError(t, notStarted(job, beginning(row.err)), row.says)
+		require.EqualError(t, notStarted(job, rootFailure(row.err)), row.says)
 	}
 	refused := notStarted(job, &boot.Refused{Rank: 2, Text: "no"})
 	require.EqualError(t, refused, "rank 2 of 4: no")
@@ -98,8 +98,8 @@ func TestOneMainAtATime(t *testing.T) {
 	require.NoError(t, asRank(func() error { return nil }), "the other is over")
 }
 
-// The launcher hears of a failure before any operation fails with it: of each loss once, as long as
-// this rank lives, and of this rank's own death as a certainty.
+// The launcher is told of a failure before any operation fails with it: of each loss once, as long
+// as this rank lives, and of this rank's own death as a certainty.
 func TestBlameComesFirst(t *testing.T) {
 	type said struct {
 		cause   error
@@ -112,7 +112,7 @@ func TestBlameComesFirst(t *testing.T) {
 		c.world.blame = func(cause error, certain bool) {
 			if cause != ErrEnded {
 				require.Nil(t, c.world.aborted.Load())
-				require.False(t, r.Done() && len(*list) == 0, "nobody has failed yet")
+				require.False(t, r.Done() && len(*list) == 0, "nothing has failed yet")
 				*list = append(*list, said{cause, certain})
 			}
 		}
@@ -121,28 +121,28 @@ func TestBlameComesFirst(t *testing.T) {
 	lost := &LostError{Rank: 1, Err: errTest}
 
 	c, list, r := begin(t, true)
-	c.proc.gone(1, errTest)
+	c.proc.reportLoss(1, errTest)
 	require.ErrorIs(t, wait(r), ErrPeerLost)
 	require.Equal(t, []said{{lost, false}}, *list)
-	c.proc.gone(1, errors.New("again"))
+	c.proc.reportLoss(1, errors.New("again"))
 	require.Len(t, *list, 1)
 	c.world.failed(0, errTest)
 	require.Equal(t, said{errTest, true}, (*list)[1])
-	c.proc.gone(2, errTest)
+	c.proc.reportLoss(2, errTest)
 	require.NotContains(t, *list, said{&LostError{Rank: 2, Err: errTest}, false}, "it is dead itself")
 
 	c, list, r = begin(t, false)
-	c.proc.gone(1, errTest)
+	c.proc.reportLoss(1, errTest)
 	require.ErrorIs(t, wait(r), ErrPeerLost)
 	require.Equal(t, []said{{&RankError{1, lost}, true}}, *list)
 }
 
 // Each variable of the environment that a run reads, or that only other programs and builds read,
-// is checked when the run begins; what is wrong is named with its value.
+// is checked when the run begins; an illegal value is named with its variable.
 func TestSettingsOfARun(t *testing.T) {
 	_, err := (&Config{Ranks: env.MaxRanks}).validate()
 	require.NoError(t, err)
-	for name, values := range map[string][2][]string{ // legal, and not
+	for name, values := range map[string][2][]string{ // legal and illegal values
 		EnvRanks:           {{"", "1", strconv.Itoa(env.MaxRanks)}, {"0", "-1", strconv.Itoa(env.MaxRanks + 1), "two"}},
 		EnvSurvive:         {{"", "0", "1"}, {"2", "-1", "yes"}},
 		EnvSpare:           {{"", "0", "1"}, {"2", "-1", "yes"}},
@@ -152,7 +152,7 @@ func TestSettingsOfARun(t *testing.T) {
 		env.MPISleep.Name:  {{"", "0s", "16ms"}, {"-1ns", "5h", "16"}},
 		env.Bound.Name:     {{"", "0-3"}, {"3-", "x"}},
 		env.Histogram.Name: {{"", "0", "1"}, {"2", "yes"}},
-		"WEFT_TRACE_NONE":  {{"", "x"}, nil}, // nobody's: a run says so, and begins
+		"WEFT_TRACE_NONE":  {{"", "x"}, nil}, // unknown: the run reports it, and begins
 	} {
 		for i, list := range values {
 			for _, v := range list {
@@ -173,7 +173,7 @@ func TestSettingsOfARun(t *testing.T) {
 		}
 		t.Setenv(name, "")
 	}
-	// What the program says counts.
+	// What the program sets counts.
 	t.Setenv(EnvSurvive, "0")
 	t.Setenv(EnvDeadlock, "7")
 	cfg := Config{Ranks: 3, Survive: true, DeadlockWarnings: 2}

@@ -11,17 +11,17 @@ import (
 	"weft/comm/internal/count"
 )
 
-// histogramOut is where the histogram goes. Tests have another.
+// histogramOut gets the histogram. Tests replace it.
 var histogramOut io.Writer = os.Stdout
 
-// Stats are the counters of a communicator, as its rank sees them. The README says what is counted.
+// Stats are the counters of a communicator at its rank. The README tells what is counted.
 type Stats struct {
 	Rank int `json:"rank"`
-	// by rank; empty if Config.Stats and the environment do not want counters
+	// by rank; empty if neither Config.Stats nor the environment wants counters
 	Peers []PeerStats `json:"peers"`
 }
 
-// PeerStats count what a rank and one other, or itself, have sent each other.
+// PeerStats counts what a rank and one other, or itself, have sent each other.
 type PeerStats struct {
 	Rank             int    `json:"rank"`
 	Connection       string `json:"connection"` // "loop", "inproc", "shm", "tcp", "mpi"
@@ -32,7 +32,7 @@ type PeerStats struct {
 }
 
 // Stats returns the counters of this communicator at this rank. Operations that are under way may
-// be in them, or not yet.
+// be counted or not.
 func (c *Comm) Stats() Stats {
 	s := Stats{Rank: c.rank}
 	for _, p := range c.counter.Peers() {
@@ -42,15 +42,15 @@ func (c *Comm) Stats() Stats {
 }
 
 // Uncounted leaves the messages of a communicator out of the histogram, which counts what a program
-// sends, and not what carries its windows. It is for packages that build on communicators; all
-// ranks call it before they send by it. Stats has these messages.
+// sends, and not the messages that implement its windows. It is for packages that build on
+// communicators; all ranks call it before they send on c. Stats still counts these messages.
 func (c *Comm) Uncounted() {
 	if c.counter != nil {
 		c.counter.Uncount()
 	}
 }
 
-// count has the messages of a communicator counted, if any are.
+// count starts counting the messages of a communicator, if messages are counted.
 func (p *proc) count(c *Comm) {
 	c.counter = p.counts.Attach(count.Group{ID: c.ctx, Rank: c.rank, Size: c.size, World: c.worldRank, Kind: c.connection})
 }
@@ -63,20 +63,20 @@ func (c *Comm) connection(r int) string {
 	return c.proc.ep.Caps(c.worldRank(r)).Kind
 }
 
-// tallying is the context in which ranks of other processes send their counters. newContext returns
-// none below 1<<32.
-const tallying = 4
+// countersCtx is the context in which ranks of other processes send their counters. newContext
+// returns none below 1<<32.
+const countersCtx = 4
 
-// hand brings the counters of rank r, whose body has returned, to rank 0, which publishes all. It
-// is for ranks that are not all in one process; see conclude for those that are. All ranks count
-// the same things: the beginning of the run has seen to that.
-func (w *world) hand(p *proc) error {
+// sendCounters brings the counters of rank p, whose body has returned, to rank 0, which publishes
+// all. It is for ranks in several processes; see publishCounters for one process. All ranks count
+// the same things: the start of the run has compared the settings.
+func (w *world) sendCounters(p *proc) error {
 	r, t := p.rank, p.counts
 	if t == nil || w.aborted.Load() != nil {
 		return nil
 	}
 	c := w.comm(r)
-	c.ctx = tallying
+	c.ctx = countersCtx
 	mine := t.Report()
 	if r != 0 {
 		b, err := json.Marshal(&mine)
@@ -106,14 +106,14 @@ func (w *world) hand(p *proc) error {
 		reports[from] = one
 	}
 	if w.aborted.Load() != nil {
-		return nil // the end of a run that has failed says enough
+		return nil // a run that has failed reports that instead
 	}
 	return t.Publish(reports)
 }
 
-// conclude publishes the counters of a run that has all ranks in this process.
-func (w *world) conclude() error {
-	if w.cfg.stats == nil || w.apart || w.aborted.Load() != nil {
+// publishCounters publishes the counters of a run that has all ranks in this process.
+func (w *world) publishCounters() error {
+	if w.cfg.stats == nil || w.multiProcess || w.aborted.Load() != nil {
 		return nil
 	}
 	reports := make([]*count.Report, w.size)

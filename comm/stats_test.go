@@ -17,7 +17,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// counting sets the environment for a histogram, and returns what is printed.
+// counting sets the environment for a histogram, and returns its output.
 func counting(t *testing.T, vars ...string) *strings.Builder {
 	t.Helper()
 	for _, name := range []string{env.Histogram.Name, env.HistogramMin.Name, env.HistogramMax.Name, env.HistogramShift.Name, env.HistogramTypes.Name, EnvStats} {
@@ -35,7 +35,7 @@ func counting(t *testing.T, vars ...string) *strings.Builder {
 }
 
 // Messages of all kinds are counted once, at the sender: of user and collectives, eager and large,
-// to oneself; not those to nobody, nor those by which the counters are collected.
+// to oneself; not those to ProcNull, nor those that collect the counters.
 func TestHistogramCounts(t *testing.T) {
 	small := []string{env.Histogram.Name + "=1", env.HistogramMax.Name + "=4096", env.HistogramShift.Name + "=2"}
 	body := func(c *Comm) error {
@@ -109,7 +109,7 @@ type statsFile struct {
 	}
 }
 
-// Counters of communicators, as their ranks see them and as the file has them.
+// Counters of communicators, at their ranks and in the file.
 func TestStats(t *testing.T) {
 	for how, run := range runners {
 		file := filepath.Join(t.TempDir(), "stats.json")
@@ -165,7 +165,7 @@ func TestStats(t *testing.T) {
 	}
 	counting(t)
 	require.NoError(t, Run(context.Background(), Config{Ranks: 2}, func(c *Comm) error {
-		return expect("peers where nobody counts", 0, len(c.Stats().Peers))
+		return expect("peers without counters", 0, len(c.Stats().Peers))
 	}))
 	require.NoError(t, Run(context.Background(), Config{Ranks: 2, Stats: true}, func(c *Comm) error {
 		return expect("peers", 2, len(c.Stats().Peers))

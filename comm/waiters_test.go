@@ -22,7 +22,8 @@ func TestStatusCount(t *testing.T) {
 	}
 }
 
-// A request of another package is recorded from when it is asked for until it ends, with its error.
+// A request of another package is recorded from the call to friend.Record until it ends, with its
+// error.
 func TestRecordedRequests(t *testing.T) {
 	sink := &recorded{}
 	rec, err := event.New(event.Options{Ring: 1 << 12, Patient: true, Sinks: []event.Sink{sink}})
@@ -43,7 +44,7 @@ func TestRecordedRequests(t *testing.T) {
 	}))
 	require.NoError(t, rec.Close())
 	var flags []uint64
-	for _, recs := range sink.places {
+	for _, recs := range sink.byLocation {
 		for i := range recs {
 			if recs[i].Kind() == event.RequestDone {
 				flags = append(flags, recs[i].B)

@@ -20,8 +20,8 @@ import (
 	"weft/internal/waits"
 )
 
-// A person hears of deadlocks from the log, or on the standard error where there is none.
-func TestStallIsSaid(t *testing.T) {
+// Deadlocks are reported to the log, or on the standard error if there is none.
+func TestDeadlockIsReported(t *testing.T) {
 	ranks := []string{"rank 0 waits", "a task waits"}
 	for _, logs := range []bool{false, true} {
 		var log, out bytes.Buffer
@@ -32,7 +32,7 @@ func TestStallIsSaid(t *testing.T) {
 			cfg.Logger = slog.New(slog.NewTextHandler(&log, nil))
 		}
 		_, c := amongNeighbours(t, 0, cfg)
-		h := (*stallHost)(c.world)
+		h := (*deadlockHost)(c.world)
 		h.Remains()
 		h.Suspect(ranks, time.Second)
 		if logs {
@@ -60,22 +60,23 @@ func TestStallIsSaid(t *testing.T) {
 	require.True(t, waits.Explained(fmt.Errorf("it: %w", &remoteDeadlock{"x"})))
 }
 
-// A launcher ends the job, and with it the run; unless it cannot be told.
+// A launcher ends the job, and with it the run. If the launcher cannot be reached, the run ends by
+// itself.
 func TestLauncherEndsTheJob(t *testing.T) {
 	for _, lost := range []error{nil, errors.New("it is gone")} {
 		_, c := amongNeighbours(t, 0, Config{})
 		var text string
-		c.world.stuck = func(s string) error { text = s; return lost }
-		(*stallHost)(c.world).End([]string{"rank 0 waits"}, time.Second)
+		c.world.reportDeadlock = func(s string) error { text = s; return lost }
+		(*deadlockHost)(c.world).End([]string{"rank 0 waits"}, time.Second)
 		require.Equal(t, "deadlock: all ranks wait, and nothing is under way for 1s:\nrank 0 waits", text)
 		require.Equal(t, lost != nil, c.world.aborted.Load() != nil)
 	}
 }
 
-// What goes to rank 0 and comes from it, in frames that are not counted. Texts are bounded.
-func TestStallFrames(t *testing.T) {
+// The frames to rank 0 and from it, which are not counted. Texts are bounded.
+func TestDeadlockFrames(t *testing.T) {
 	ep, c := amongNeighbours(t, 1, Config{})
-	h := (*stallHost)(c.world)
+	h := (*deadlockHost)(c.world)
 	long := strings.Repeat("x", maxReason)
 	for state, found := range []*deadlock.Inspection{nil, {Certain: true, Waits: []string{"x", "y"}, Sent: 7, Here: 9}, {Waits: []string{long[1:], "yz"}, Sent: 1 << 40, Here: 1}} {
 		h.SendReport(uint64(4*state), found)
@@ -91,7 +92,7 @@ func TestStallFrames(t *testing.T) {
 	}
 
 	ep, c = amongNeighbours(t, 0, Config{})
-	(*stallHost)(c.world).SendQuery(7)
+	(*deadlockHost)(c.world).SendQuery(7)
 	for i, f := range ep.take() {
 		require.Equal(t, i+1, f.dst)
 		require.Equal(t, frameOf(wire.BlockedQuery, 0, 7).Head, f.Head)
@@ -99,10 +100,10 @@ func TestStallFrames(t *testing.T) {
 	require.Zero(t, c.proc.traffic.sent.Load(), "to ask changes nothing")
 	c.proc.hear(1, frameOf(wire.BlockedQuery, 0, 3))
 	c.proc.hear(2, frameOf(wire.BlockedReport, 0, 3))
-	require.Zero(t, c.proc.traffic.here.Load())
+	require.Zero(t, c.proc.traffic.received.Load())
 
 	_, c = amongNeighbours(t, 1, Config{DeadlockWarnings: -1})
-	require.Nil(t, c.world.stalls)
-	c.proc.hear(0, frameOf(wire.BlockedQuery, 0, 3)) // it waits for ever
-	c.world.watchStalls()()
+	require.Nil(t, c.world.detector)
+	c.proc.hear(0, frameOf(wire.BlockedQuery, 0, 3)) // detection is off at this rank
+	c.world.startDetector()()
 }

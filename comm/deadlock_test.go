@@ -19,9 +19,9 @@ import (
 	"weft/internal/waits"
 )
 
-// A deadlock ends the run, and the error says who waits for what, in which call, where.
+// A deadlock ends the run, and the error lists what each rank waits for, in which call, and where.
 func TestDeadlock(t *testing.T) {
-	lookOften(t)
+	checkOften(t)
 	err := Run(context.Background(), Config{Ranks: 4}, func(c *Comm) error {
 		switch c.Rank() {
 		case 0:
@@ -38,23 +38,23 @@ func TestDeadlock(t *testing.T) {
 	var d *DeadlockError
 	require.ErrorAs(t, err, &d)
 	require.Len(t, d.Ranks, 4)
-	require.Regexp(t, `^rank 0 waits in Recv at \S*stall_test\.go:28, for: Recv from rank 1, tag 5,`, d.Ranks[0])
-	require.Regexp(t, `^rank 1 waits in Send at \S*stall_test\.go:31, for: Send of 524288 bytes to rank 0, tag 6,`, d.Ranks[1])
-	require.Regexp(t, `^rank 2 waits in Barrier at \S*stall_test\.go:33, for: rank 0 in barrier number 1,`, d.Ranks[2])
+	require.Regexp(t, `^rank 0 waits in Recv at \S*deadlock_test\.go:28, for: Recv from rank 1, tag 5,`, d.Ranks[0])
+	require.Regexp(t, `^rank 1 waits in Send at \S*deadlock_test\.go:31, for: Send of 524288 bytes to rank 0, tag 6,`, d.Ranks[1])
+	require.Regexp(t, `^rank 2 waits in Barrier at \S*deadlock_test\.go:33, for: rank 0 in barrier number 1,`, d.Ranks[2])
 	require.Equal(t, "rank 3 has returned", d.Ranks[3])
 	requireNoRankGoroutines(t)
 }
 
-// certain looks, and reports whether it has found a deadlock for sure.
+// certain inspects the run, and reports whether it has found a deadlock for sure.
 func certain(w *world) (yes bool) {
-	waits.Service(func() { // as the goroutine that does so otherwise
-		found := (*stallHost)(w).Inspect()
+	waits.Service(func() { // as the detector's goroutine
+		found := (*deadlockHost)(w).Inspect()
 		yes = found != nil && found.Certain
 	})()
 	return yes
 }
 
-// What may go on is no deadlock, until it cannot any more.
+// A run that may go on is no deadlock, until it cannot go on any more.
 func TestNoDeadlock(t *testing.T) {
 	forever := func(c *Comm) error { _, err := c.Recv(Buffer{}, 1-c.Rank(), 9); return err }
 	for name, body := range map[string]func(ctx context.Context, c *Comm, hold chan struct{}) error{
@@ -99,7 +99,7 @@ func TestNoDeadlock(t *testing.T) {
 			for range 50 {
 				require.False(t, certain(w))
 				if name == "a deadline may end it" {
-					waits.Service(func() { assert.Nil(t, (*stallHost)(w).Inspect(), "not even a doubt") })()
+					waits.Service(func() { assert.Nil(t, (*deadlockHost)(w).Inspect(), "not even a suspicion") })()
 				}
 				runtime.Gosched()
 			}
@@ -131,11 +131,11 @@ func TestDeadlockSettings(t *testing.T) {
 	}
 }
 
-// Ranks that go on are never called a deadlock, in whatever they wait: a census that finds all
+// Ranks that go on are never called a deadlock, whatever call they wait in: a census that finds all
 // asleep is taken again and again meanwhile.
 func TestNoDeadlockHammer(t *testing.T) {
 	const rounds = 300
-	looked := make(chan int)
+	found := make(chan int)
 	stop := make(chan struct{})
 	var w atomic.Pointer[world]
 	go waits.Service(func() {
@@ -143,7 +143,7 @@ func TestNoDeadlockHammer(t *testing.T) {
 		for {
 			select {
 			case <-stop:
-				looked <- n
+				found <- n
 				return
 			default:
 			}
@@ -175,7 +175,7 @@ func TestNoDeadlockHammer(t *testing.T) {
 				err = c.Ibarrier().waitFor(ctx)
 			case 4:
 				if c.Rank() == 0 {
-					time.Sleep(time.Millisecond) // the others wait for one that a time wakes
+					time.Sleep(time.Millisecond) // the others wait for a rank that a timer wakes
 				}
 				err = c.Barrier()
 			case 5:
@@ -195,7 +195,7 @@ func TestNoDeadlockHammer(t *testing.T) {
 	})
 	close(stop)
 	require.NoError(t, err)
-	require.Zero(t, <-looked)
+	require.Zero(t, <-found)
 }
 
 func (r *Request) waitFor(ctx context.Context) error {
@@ -203,16 +203,16 @@ func (r *Request) waitFor(ctx context.Context) error {
 	return err
 }
 
-// Without a Logger, the standard error has the report of a run that waits for a goroutine of the
-// program, in seconds.
-func TestDoubtIsSaid(t *testing.T) {
-	lookOften(t)
+// Without a Logger, the standard error gets the report of a run that waits for a goroutine of the
+// program, within seconds.
+func TestSuspicionIsReported(t *testing.T) {
+	checkOften(t)
 	said, release := &syncWriter{some: make(chan string, 1)}, make(chan struct{})
 	defer func(w io.Writer) { stderr = w }(stderr)
 	stderr = said
 	go func() {
 		text := <-said.some
-		if strings.Contains(text, "rank 0 waits in Recv at ") && strings.Contains(text, "TestDoubtIsSaid") {
+		if strings.Contains(text, "rank 0 waits in Recv at ") && strings.Contains(text, "TestSuspicionIsReported") {
 			close(release)
 		}
 	}()
@@ -229,7 +229,7 @@ func TestDoubtIsSaid(t *testing.T) {
 	}))
 }
 
-// syncWriter hands over what is written.
+// syncWriter passes each write to a channel.
 type syncWriter struct{ some chan string }
 
 func (w *syncWriter) Write(p []byte) (int, error) {

@@ -20,7 +20,7 @@ import (
 )
 
 // questions returns the ranks that frames have asked to compare since the last call.
-func (s *scribe) questions() (to []int) {
+func (s *frameRecorder) questions() (to []int) {
 	for _, x := range s.take() {
 		if wire.Protocol(x.f.Head[3]>>8) == wire.Comparing {
 			to = append(to, x.to)
@@ -30,79 +30,79 @@ func (s *scribe) questions() (to []int) {
 	return to
 }
 
-// What has waited at two looks has the rank that it waits for compare, once for what was begun
-// then; all that waits does where somebody wants to know now. What is over is forgotten.
-func TestLooksAtWhatWaits(t *testing.T) {
+// What has waited at two checks makes the awaited rank compare, once for what was begun then.
+// askAll does so for all that waits. Ended operations are forgotten.
+func TestStaleCheckAsksOnce(t *testing.T) {
 	defer func(d time.Duration) { staleAfter = d }(staleAfter)
 	staleAfter = time.Hour
 	c, s := lone(t, 1, 3)
-	late := &c.world.late
-	late.begin(c.world)
-	defer late.end()
-	require.NotNil(t, late.timer)
-	late.timer.Stop()
-	late.look()
-	require.NotNil(t, late.timer, "there will be more to look at")
-	require.Empty(t, late.waits)
+	stale := &c.world.stale
+	stale.start(c.world)
+	defer stale.stop()
+	require.NotNil(t, stale.timer)
+	stale.timer.Stop()
+	stale.check()
+	require.NotNil(t, stale.timer, "there will be more to check")
+	require.Empty(t, stale.waited)
 
 	first := c.Ibarrier() // waits for rank 0
 	c.Irecv(Of(make([]int, 1)), 2, 5)
 	require.Empty(t, s.questions())
-	late.look()
+	stale.check()
 	require.Empty(t, s.questions(), "it may have come just now")
-	require.Len(t, late.waits[c.proc], 1)
-	late.look()
+	require.Len(t, stale.waited[c.proc], 1)
+	stale.check()
 	require.Equal(t, []int{0}, s.questions())
-	late.look()
+	stale.check()
 	require.Empty(t, s.questions(), "it was asked")
 
-	a, vote := c.agree(consensus.Agree, 7)
+	a, agreement := c.agree(consensus.Agree, 7)
 	require.NotZero(t, a.Number)
 	d := c.sub([]int{2, 1}, 1<<32|2)
-	c.proc.known(d)
+	c.proc.addComm(d)
 	second := d.Ibarrier() // waits for rank 2 of the run
-	require.True(t, late.askAll())
+	require.True(t, stale.askAll())
 	require.Equal(t, []int{0, 0, 2}, s.questions(), "rank 0 for the agreement, and once more for the receive, since the agreement has begun meanwhile")
-	require.False(t, late.askAll())
+	require.False(t, stale.askAll())
 	require.Empty(t, s.questions())
-	require.Len(t, late.waits[c.proc], 3)
-	late.look()
+	require.Len(t, stale.waited[c.proc], 3)
+	stale.check()
 	require.Empty(t, s.questions())
 
 	c.proc.revoke(d.ctx)
 	require.ErrorIs(t, wait(second), ErrRevoked)
-	late.look()
-	require.Len(t, late.waits[c.proc], 2)
+	stale.check()
+	require.Len(t, stale.waited[c.proc], 2)
 	c.proc.revoke(c.ctx)
 	require.ErrorIs(t, wait(first), ErrRevoked)
-	c.proc.ballots.End(c.ctx, 0, errTest)
-	require.ErrorIs(t, wait(vote), errTest)
-	late.look()
-	require.Empty(t, late.waits)
-	require.False(t, late.askAll())
+	c.proc.agreements.End(c.ctx, 0, errTest)
+	require.ErrorIs(t, wait(agreement), errTest)
+	stale.check()
+	require.Empty(t, stale.waited)
+	require.False(t, stale.askAll())
 	require.Empty(t, s.questions())
 
-	late.end()
-	require.Nil(t, late.timer)
-	late.look()
-	late.need()
-	require.Nil(t, late.timer, "behind the end there is none")
+	stale.stop()
+	require.Nil(t, stale.timer)
+	stale.check()
+	stale.schedule()
+	require.Nil(t, stale.timer, "after the end there is none")
 }
 
-// Nobody looks where hubs see everything.
-func TestWhoNeedsToLook(t *testing.T) {
+// No stale check is needed where all collectives go through memory.
+func TestStaleCheckIsNeeded(t *testing.T) {
 	for _, x := range []struct {
 		w    *world
 		want bool
 	}{
-		{&world{direct: true, size: smcoll.FlatRanks}, true}, {&world{direct: true, size: smcoll.FlatRanks + 1}, false},
-		{&world{size: 2}, false}, {&world{direct: true, size: 2, apart: true}, false},
+		{&world{memoryColls: true, size: smcoll.FlatRanks}, true}, {&world{memoryColls: true, size: smcoll.FlatRanks + 1}, false},
+		{&world{size: 2}, false}, {&world{memoryColls: true, size: 2, multiProcess: true}, false},
 	} {
-		s := stale{w: x.w}
-		require.Equal(t, x.want, s.inSight())
-		s.begin(x.w)
+		s := staleChecker{w: x.w}
+		require.Equal(t, x.want, s.allInMemory())
+		s.start(x.w)
 		require.Equal(t, !x.want, s.timer != nil)
-		s.end()
+		s.stop()
 	}
 }
 

@@ -11,9 +11,9 @@ import (
 	"weft/internal/fabric/inproc"
 )
 
-// Ranks of several processes find a deadlock by themselves where no launcher knows of them all.
+// Ranks of several processes find a deadlock by themselves if no launcher knows them all.
 func TestDeadlockAgreed(t *testing.T) {
-	lookOften(t)
+	checkOften(t)
 	err := Run(inproc.Divide(t.Context()), Config{Ranks: 3}, func(c *Comm) error {
 		switch c.Rank() {
 		case 0:

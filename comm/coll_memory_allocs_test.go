@@ -7,10 +7,10 @@ package comm
 
 import "testing"
 
-// A blocking collective at the board allocates nothing. (Under the race detector pools lose what
-// they have.)
-func TestBoardAllocates(t *testing.T) {
-	runBoard(t, 2, func(c *Comm) error {
+// A blocking collective in mapped memory allocates nothing. (Under the race detector pools lose
+// their contents.)
+func TestMemoryCollAllocates(t *testing.T) {
+	runMapped(t, 2, func(c *Comm) error {
 		in, out := []int{1}, []int{0}
 		const runs = 100
 		each := func() {
@@ -23,7 +23,8 @@ func TestBoardAllocates(t *testing.T) {
 			}
 			return nil
 		}
-		// It counts those of all goroutines, some of which allocate now and then.
+		// AllocsPerRun counts the allocations of all goroutines, some of which allocate now and
+		// then.
 		return expect("allocations", 0, int(testing.AllocsPerRun(runs, each)/2))
 	})
 }

@@ -18,10 +18,10 @@ import (
 	"weft/internal/fabric"
 )
 
-// Where a lost rank is the end of the run, what a fabric ends before anybody knows why waits for
-// the news, and ends once, with these; a small send is over as if it had arrived. Without news the
-// loss is the cause. Where the run survives, nothing waits.
-func TestStrandedOperationsWaitForNews(t *testing.T) {
+// Where a lost rank ends the run, an operation that a fabric ends before the cause is known waits
+// for the cause, and ends once, with it; a small send completes as if it had arrived. If no cause
+// comes, the loss is the cause. Where the run survives, nothing waits.
+func TestOperationsAwaitTheCause(t *testing.T) {
 	big := func() Buffer { return Of(make([]byte, 1000)) }
 	for name, begin := range map[string]func(ep *neighbour, c *Comm) *Request{
 		"a send that cannot be announced": func(ep *neighbour, c *Comm) *Request {
@@ -51,18 +51,18 @@ func TestStrandedOperationsWaitForNews(t *testing.T) {
 			return c.Isend(Of([]byte{1}), 1, 2)
 		},
 	} {
-		for _, news := range []bool{false, true} {
-			t.Run(fmt.Sprintf("%s, news %v", name, news), func(t *testing.T) {
+		for _, told := range []bool{false, true} {
+			t.Run(fmt.Sprintf("%s, told %v", name, told), func(t *testing.T) {
 				synctest.Test(t, func(t *testing.T) {
 					ep, c := withNeighbours(t, false)
 					r := begin(ep, c)
 					over := make(chan error, 2)
 					r.OnDone(func(err error) { over <- err })
 					small := name == "a small send"
-					time.Sleep(newsWait - 1)
+					time.Sleep(causeWait - 1)
 					require.Len(t, over, btoi(small), "it waits")
 					require.Nil(t, c.world.aborted.Load())
-					if news {
+					if told {
 						ep.fails = nil
 						f := frameOf(wire.Ending, 0, 2, 0)
 						f.Data = []byte("no such file")
@@ -75,7 +75,7 @@ func TestStrandedOperationsWaitForNews(t *testing.T) {
 					switch {
 					case small:
 						require.NoError(t, why)
-					case news:
+					case told:
 						require.ErrorIs(t, why, ErrAborted)
 						require.ErrorContains(t, why, "rank 2: no such file")
 						require.NotErrorIs(t, why, ErrPeerLost)
@@ -86,32 +86,32 @@ func TestStrandedOperationsWaitForNews(t *testing.T) {
 					}
 					var of *RankError
 					require.ErrorAs(t, c.world.aborted.Load(), &of)
-					require.Equal(t, 1+btoi(news), of.Rank)
-					require.Empty(t, c.proc.far.stranded)
-					require.False(t, c.proc.stranded(1, errTest, nil), "the run has ended: nothing waits any more")
+					require.Equal(t, 1+btoi(told), of.Rank)
+					require.Empty(t, c.proc.remote.awaiting)
+					require.False(t, c.proc.awaitCause(1, errTest, nil), "the run has ended: nothing waits any more")
 				})
 			})
 		}
 	}
 	_, c := withNeighbours(t, false)
 	for _, err := range []error{nil, ErrRevoked, ErrMismatch, &LostError{Rank: 1, Err: errTest}} {
-		require.False(t, c.proc.stranded(1, err, func(error) { t.Error("it ends by itself") }), "%v", err)
+		require.False(t, c.proc.awaitCause(1, err, func(error) { t.Error("it ends by itself") }), "%v", err)
 	}
 	_, c = withNeighbours(t, true)
-	require.False(t, c.proc.stranded(1, errTest, nil))
+	require.False(t, c.proc.awaitCause(1, errTest, nil))
 }
 
-// The first operation that is stranded decides which rank is lost, and when.
-func TestOneNewsForAllThatIsStranded(t *testing.T) {
+// The first operation that waits for a cause decides which rank is lost, and when.
+func TestOneCauseForAllThatWait(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		_, c := withNeighbours(t, false)
 		ended := make(chan error, 4)
 		for i := range 3 {
-			require.True(t, c.proc.stranded(1+i%2, errTest, func(err error) { ended <- err }))
-			time.Sleep(newsWait / 4)
+			require.True(t, c.proc.awaitCause(1+i%2, errTest, func(err error) { ended <- err }))
+			time.Sleep(causeWait / 4)
 		}
-		require.True(t, c.proc.stranded(2, errTest, nil))
-		time.Sleep(newsWait/4 - 1)
+		require.True(t, c.proc.awaitCause(2, errTest, nil))
+		time.Sleep(causeWait/4 - 1)
 		require.Nil(t, c.world.aborted.Load())
 		time.Sleep(time.Nanosecond)
 		<-c.world.killed
@@ -122,8 +122,8 @@ func TestOneNewsForAllThatIsStranded(t *testing.T) {
 	})
 }
 
-// What a fabric says of a lost rank ends the run a little later only, since that rank may have told
-// why it ends; where the run survives it counts at once.
+// A loss that a fabric reports ends the run only after lossGrace, since that rank may have told why
+// it ends; where the run survives, the loss counts at once.
 func TestLossThatAFabricReports(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		_, c := withNeighbours(t, false)
@@ -145,7 +145,7 @@ func TestLossThatAFabricReports(t *testing.T) {
 		ep, c := withNeighbours(t, true)
 		lost := &LostError{Rank: 2, Err: errTest}
 		c.proc.Lost(2, lost)
-		require.Same(t, lost, c.proc.trouble.Load().lostRank(2))
+		require.Same(t, lost, c.proc.failure.Load().lostRank(2))
 		sent := ep.take()
 		require.Len(t, sent, 1)
 		require.Equal(t, 1, sent[0].dst)
@@ -153,17 +153,17 @@ func TestLossThatAFabricReports(t *testing.T) {
 		require.Equal(t, "test", string(sent[0].Data))
 		require.Equal(t, []int{2}, c.Failed())
 		c.proc.Lost(2, errors.New("again"))
-		require.Same(t, lost, c.proc.trouble.Load().lostRank(2))
+		require.Same(t, lost, c.proc.failure.Load().lostRank(2))
 		require.Empty(t, ep.take())
-		c.proc.gone(1, lost) // of another rank
-		require.Equal(t, &LostError{Rank: 1, Err: lost}, c.proc.trouble.Load().lostRank(1))
+		c.proc.reportLoss(1, lost) // of another rank
+		require.Equal(t, &LostError{Rank: 1, Err: lost}, c.proc.failure.Load().lostRank(1))
 		require.Equal(t, []int{2, 1}, c.Failed())
 	})
 }
 
-// A rank that hears its own obituary is at its end, and says whose word that is. What it says of
-// others it has from whoever told it.
-func TestObituaries(t *testing.T) {
+// A rank that gets the failure notice about itself ends, and its error names the rank that sent it.
+// A notice about another rank gives the reason as the cause of the loss.
+func TestFailureNotices(t *testing.T) {
 	say := func(c *Comm, src int, of uint64, why string) {
 		f := frameOf(wire.FailureNotice, 0, of)
 		f.Data = []byte(why)
@@ -171,12 +171,12 @@ func TestObituaries(t *testing.T) {
 	}
 	ep, c := withNeighbours(t, true)
 	say(c, 1, 2, "reset")
-	require.EqualError(t, c.proc.trouble.Load().lostRank(2), "rank 2 is lost: reset")
+	require.EqualError(t, c.proc.failure.Load().lostRank(2), "rank 2 is lost: reset")
 	require.Len(t, ep.take(), 1, "it is passed on")
 	require.Nil(t, c.world.aborted.Load())
 	say(c, 1, 0, "reset")
-	require.ErrorContains(t, c.proc.trouble.Load().dead, "rank 1 takes this rank for lost: reset")
-	require.ErrorIs(t, c.proc.trouble.Load().dead, ErrPeerLost)
+	require.ErrorContains(t, c.proc.failure.Load().dead, "rank 1 takes this rank for lost: reset")
+	require.ErrorIs(t, c.proc.failure.Load().dead, ErrPeerLost)
 
 	_, c = withNeighbours(t, false)
 	say(c, 1, 2, "reset")
@@ -184,16 +184,16 @@ func TestObituaries(t *testing.T) {
 	require.ErrorContains(t, c.world.aborted.Load(), "it survives the loss of ranks, which this one does not; all must be started alike (WEFT_SURVIVE)")
 
 	for _, n := range []int{maxReason - 1, maxReason, maxReason + 1} {
-		f := obituary(2, errors.New(strings.Repeat("x", n)))
+		f := failureNotice(2, errors.New(strings.Repeat("x", n)))
 		require.Len(t, f.Data, min(n, maxReason))
 		require.Equal(t, frameOf(wire.FailureNotice, 0, 2).Head, f.Head)
 	}
-	require.Equal(t, "test", string(obituary(2, &LostError{Rank: 2, Err: errTest}).Data))
-	require.Equal(t, "rank 1 is lost: test", string(obituary(2, &LostError{Rank: 1, Err: errTest}).Data))
+	require.Equal(t, "test", string(failureNotice(2, &LostError{Rank: 2, Err: errTest}).Data))
+	require.Equal(t, "rank 1 is lost: test", string(failureNotice(2, &LostError{Rank: 1, Err: errTest}).Data))
 }
 
-// Transfers that are under way at once have numbers of their own, and a fabric that cannot be
-// closed is the error of a run that had none.
+// Transfers that are under way at once have different numbers. A fabric that cannot be closed is
+// the error of a run that had no other.
 func TestTransfersAtOnce(t *testing.T) {
 	ep, c := withNeighbours(t, true)
 	keys := map[uint64]bool{}
@@ -211,11 +211,11 @@ func TestTransfersAtOnce(t *testing.T) {
 		keys[key] = true
 	}
 	require.Len(t, keys, 10)
-	c.proc.lose(1, &LostError{Rank: 1, Err: errTest})
+	c.proc.markLost(1, &LostError{Rank: 1, Err: errTest})
 	for _, r := range reqs {
 		require.ErrorIs(t, wait(r), ErrPeerLost)
 	}
-	require.Empty(t, c.proc.far.pulls)
+	require.Empty(t, c.proc.remote.transfers)
 	require.False(t, ep.expected.Waiting())
 
 	cfg := Config{Ranks: 1}

@@ -17,13 +17,13 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// largeSizes are around what a place has room for, a piece, a window, and several windows, in
-// elements of 8 bytes.
+// largeSizes are around the room of a slot, a piece, a window, and several windows, in elements of
+// 8 bytes.
 var largeSizes = []int{smcoll.DataMax/8 + 1, (16<<10)/8 + 1, (256 << 10) / 8, 2*(256<<10)/8 + 5}
 
-// sums of floats have the same bits as at the hub, and so as by messages, in place and not, of
-// memory in one piece and in many.
-func TestBoardLargeBits(t *testing.T) {
+// Sums of floats in mapped memory have the same bits as on the heap, and so as by messages, in
+// place and not, of memory in one piece and in many.
+func TestMemoryLargeBits(t *testing.T) {
 	for _, ranks := range []int{2, 3, 7} {
 		for _, n := range largeSizes {
 			results := make([][]float64, 2)
@@ -50,7 +50,7 @@ func TestBoardLargeBits(t *testing.T) {
 					return cmp.Or(err, expectSlice("strided", out, same))
 				}
 			}
-			runBoard(t, ranks, body(0))
+			runMapped(t, ranks, body(0))
 			require.NoError(t, Run(context.Background(), Config{Ranks: ranks}, body(1)))
 			require.Equal(t, results[1], results[0], "%d ranks, %d elements", ranks, n)
 		}
@@ -65,7 +65,7 @@ func (x matrix) times(y matrix) matrix {
 }
 
 // Operators that do not commute see the ranks in their order; elements of any size are whole.
-func TestBoardLargeOrder(t *testing.T) {
+func TestMemoryLargeOrder(t *testing.T) {
 	product := OpFunc(false, func(in, inout []matrix) {
 		for i := range in {
 			inout[i] = in[i].times(inout[i])
@@ -74,7 +74,7 @@ func TestBoardLargeOrder(t *testing.T) {
 	element := func(rank, i int) matrix { return matrix{uint32(2*rank + 1), uint32(i + rank*rank), uint32(i%3 + rank)} }
 	for _, ranks := range []int{2, 3, 5} {
 		for _, n := range []int{30, 1 + (256<<10)/12, 70000} {
-			runBoard(t, ranks, func(c *Comm) error {
+			runMapped(t, ranks, func(c *Comm) error {
 				in, want := make([]matrix, n), make([]matrix, n)
 				for i := range in {
 					in[i], want[i] = element(c.rank, i), element(0, i)
@@ -88,11 +88,11 @@ func TestBoardLargeOrder(t *testing.T) {
 	}
 }
 
-// The stage of a rank goes from one communicator to another, of other ranks, and to several
-// goroutines: those that do not get it use messages.
-func TestHammerBoardLarge(t *testing.T) {
+// The staging memory of a rank goes from one communicator to another, of other ranks, and to
+// several goroutines; calls that do not get it use messages.
+func TestHammerMemoryLarge(t *testing.T) {
 	seed := uint64(time.Now().UnixNano())
-	runBoard(t, 4, func(c *Comm) error {
+	runMapped(t, 4, func(c *Comm) error {
 		var comms []*Comm
 		for i := range 4 {
 			d, err := c.Split([]int{0, c.rank % 2, c.rank / 2, min(c.rank, 1)}[i], c.rank)
@@ -126,13 +126,13 @@ func TestHammerBoardLarge(t *testing.T) {
 }
 
 // An operator that panics at one rank ends the collective at all.
-func TestBoardLargeOperatorPanics(t *testing.T) {
+func TestMemoryLargeOperatorPanics(t *testing.T) {
 	bad := OpFunc(true, func(_, inout []int) {
 		if inout[len(inout)-1] < 0 {
 			panic("bad operator")
 		}
 	})
-	runBoard(t, 3, func(c *Comm) (err error) {
+	runMapped(t, 3, func(c *Comm) (err error) {
 		in := make([]int, (256<<10)/8)
 		in[len(in)-1] = -1 // of the last rank's block
 		func() {
@@ -153,7 +153,7 @@ func TestBoardLargeOperatorPanics(t *testing.T) {
 		default:
 			require.ErrorIs(t, err, ErrOperator)
 		}
-		// What comes later is right, by messages.
+		// Later collectives are right, by messages.
 		for i := range in {
 			in[i] = i
 		}
@@ -162,20 +162,20 @@ func TestBoardLargeOperatorPanics(t *testing.T) {
 	})
 }
 
-// Who waits in a large reduction for a rank that ends the run is not left there, whether it waits
-// for all to meet, or for what that rank combines.
-func TestBoardLargeAborted(t *testing.T) {
+// A caller that waits in a large reduction for a rank that ends the run returns, whether it waits
+// for all ranks to call, or for what that rank combines.
+func TestMemoryLargeAborted(t *testing.T) {
 	run := runners["apart, shm"]
 	if run == nil {
 		t.Skip("no shared memory here")
 	}
-	for _, meets := range []bool{false, true} {
+	for _, arrives := range []bool{false, true} {
 		err := run(context.Background(), Config{Ranks: 3}, func(c *Comm) error {
 			in := make([]int, 4*(256<<10)/8)
 			if err := c.Barrier(); err != nil {
 				return err
 			}
-			if c.rank == 1 && !meets {
+			if c.rank == 1 && !arrives {
 				return errTest
 			}
 			op := OpFunc(true, func(_, _ []int) {

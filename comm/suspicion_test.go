@@ -18,10 +18,10 @@ import (
 	"weft/internal/waits"
 )
 
-// A goroutine of the program that waits may act later: the run goes on, and the log says, once, who
-// waits for what, and which goroutine that is.
-func TestDoubt(t *testing.T) {
-	lookOften(t)
+// A goroutine of the program that waits may act later: the run goes on, and the log reports, once,
+// what each rank waits for, and which goroutine that is.
+func TestSuspicion(t *testing.T) {
+	checkOften(t)
 	var log atomic.Pointer[string]
 	var records atomic.Int32
 	logger := slog.New(slog.NewTextHandler(writerFunc(func(text []byte) {
@@ -33,7 +33,7 @@ func TestDoubt(t *testing.T) {
 	err := Run(context.Background(), Config{Ranks: 2, Logger: logger}, func(c *Comm) error {
 		if c.Rank() == 0 {
 			go func() {
-				<-release // which may come, as far as anybody can see
+				<-release // may come, as far as the detector can know
 				_ = c.Send(Of([]byte{1}), 1, 0)
 				_ = c.Send(Of([]byte{1}), 0, 0)
 			}()
@@ -50,13 +50,13 @@ func TestDoubt(t *testing.T) {
 	})
 	require.NoError(t, err)
 	require.EqualValues(t, 1, records.Load(), "%s", *log.Load())
-	for _, want := range []string{"level=WARN", "rank 0 waits in Recv at ", "rank 1 waits in Recv at ", "chan receive", "TestDoubt.func2.1 at ", "doubt_test.go:"} {
+	for _, want := range []string{"level=WARN", "rank 0 waits in Recv at ", "rank 1 waits in Recv at ", "chan receive", "TestSuspicion.func2.1 at ", "suspicion_test.go:"} {
 		require.Contains(t, *log.Load(), want)
 	}
 }
 
-// What was in doubt is sure when the goroutine that might have acted is over.
-func TestDoubtEnds(t *testing.T) {
+// A suspicion becomes certain when the goroutine that might have acted has ended.
+func TestSuspicionBecomesCertain(t *testing.T) {
 	hold := make(chan struct{})
 	var seen []bool
 	err := Run(context.Background(), Config{Ranks: 2, DeadlockWarnings: -1}, func(c *Comm) error {
@@ -66,19 +66,19 @@ func TestDoubtEnds(t *testing.T) {
 				for c.world.activity() < 2 { // both ranks have posted
 					runtime.Gosched()
 				}
-				look := func(certain bool) {
+				inspect := func(certain bool) {
 					var found *deadlock.Inspection
 					for n := 0; n < 100 && (found == nil || found.Certain != certain); n++ {
-						found = (*stallHost)(c.world).Inspect()
+						found = (*deadlockHost)(c.world).Inspect()
 						runtime.Gosched()
 					}
 					if found != nil {
 						seen = append(seen, found.Certain, strings.Contains(strings.Join(found.Waits, "\n"), "that may act: goroutine "))
 					}
 				}
-				look(false)
+				inspect(false)
 				close(hold)
-				look(true)
+				inspect(true)
 				c.world.end(errTest)
 			})()
 		}

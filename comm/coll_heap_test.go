@@ -62,9 +62,9 @@ func TestHeapCombinesInTheOrderOfMessages(t *testing.T) {
 	}
 }
 
-// One rank is far ahead of the others: what has no place waits for one, and nothing is lost or
-// mixed up.
-func TestHeapWaitsForPlaces(t *testing.T) {
+// One rank is far ahead of the others: collectives without a free slot wait for one, and nothing is
+// lost or mixed up.
+func TestHeapWaitsForSlots(t *testing.T) {
 	const many = 5*smcoll.Width + 3
 	for _, ranks := range []int{2, 3, 4} {
 		for _, n := range []int{1, 100} {
@@ -200,8 +200,8 @@ func TestHeapOperatorThatPanics(t *testing.T) {
 	}
 }
 
-// What ends a communicator ends all that waits at where its ranks meet, in calls and with requests,
-// with places and without.
+// The end of a communicator ends all its shared-memory collectives, blocking calls and requests,
+// with slots and without.
 func TestHeapEnds(t *testing.T) {
 	for how, x := range map[string]struct {
 		end  func(d *Comm) error
@@ -226,7 +226,7 @@ func TestHeapEnds(t *testing.T) {
 					}
 					d.NoteFor(ForWindow)
 				case 2:
-					for d.seat.Segment().Queued() < smcoll.Width+1 {
+					for d.member.Segment().Queued() < smcoll.Width+1 {
 						time.Sleep(time.Millisecond)
 					}
 					return x.end(d)
@@ -237,7 +237,7 @@ func TestHeapEnds(t *testing.T) {
 				}
 				if c.Rank() == 0 { // soon: another rank may be about to take the rest out
 					require.Eventually(t, func() bool {
-						return d.seat.Segment().Queued() == 0
+						return d.member.Segment().Queued() == 0
 					}, time.Minute, time.Millisecond)
 				}
 				if x.want == ErrAborted {
@@ -263,8 +263,8 @@ func TestHeapEnds(t *testing.T) {
 	}
 }
 
-// Communicators that nobody has any more leave no stage behind.
-func TestStagesAreForgotten(t *testing.T) {
+// Communicators that are no longer referenced leave no segment behind.
+func TestSegmentsAreForgotten(t *testing.T) {
 	require.NoError(t, Run(t.Context(), Config{Ranks: 2}, func(c *Comm) error {
 		for range 2000 {
 			if _, err := c.Dup(); err != nil {
@@ -276,32 +276,32 @@ func TestStagesAreForgotten(t *testing.T) {
 		}
 		runtime.GC()
 		runtime.GC()
-		if n := len(c.world.stages.All()); n > 100 {
-			return fmt.Errorf("%d stages live", n)
+		if n := len(c.world.segments.All()); n > 100 {
+			return fmt.Errorf("%d segments live", n)
 		}
 		return nil
 	}))
 }
 
-// Ranks meet if they are several, and all in this process; or pairwise connected by memory that
-// they share, if there are not too many of them, the communicator has an index, and there is
-// memory.
-func TestWhoMeets(t *testing.T) {
-	w := &world{direct: true, size: 2}
+// Ranks use shared memory if they are several and all in this process. They also do if each pair
+// shares memory, there are not too many ranks, the communicator has an index, and the memory can be
+// mapped.
+func TestWhichCommsUseMemory(t *testing.T) {
+	w := &world{memoryColls: true, size: 2}
 	at := func(w *world, n int, memory []byte, index int) bool {
 		c, s := lone(t, 0, n)
 		w.size = n
-		c.world, c.seat = w, nil
+		c.world, c.member = w, nil
 		c.proc.ep = &sharing{s, memory}
-		c.sit(index)
-		return c.seat != nil
+		c.joinMemory(index)
+		return c.member != nil
 	}
 	require.True(t, at(w, 2, nil, -1))
 	require.False(t, at(w, 1, nil, -1))
 	require.False(t, at(&world{}, 2, nil, -1), "only messages")
 	memory := make([]byte, 1<<20)
 	far := func() *world {
-		return &world{direct: true, apart: true, together: func(_ []int32, n int) bool { return n != 5 }}
+		return &world{memoryColls: true, multiProcess: true, shareMemory: func(_ []int32, n int) bool { return n != 5 }}
 	}
 	require.True(t, at(far(), 2, memory, 0))
 	require.True(t, at(far(), smcoll.FlatRanks, memory, smcoll.MaxMapped-1))
@@ -310,12 +310,12 @@ func TestWhoMeets(t *testing.T) {
 	require.False(t, at(far(), 2, memory, -1))
 	require.False(t, at(far(), 5, memory, 0), "on several machines")
 	require.False(t, at(far(), 2, nil, 0), "no memory")
-	require.False(t, at(&world{direct: true, apart: true}, 2, memory, 0), "nobody knows where")
+	require.False(t, at(&world{memoryColls: true, multiProcess: true}, 2, memory, 0), "without an index")
 }
 
 // sharing is an endpoint that shares memory.
 type sharing struct {
-	*scribe
+	*frameRecorder
 	memory []byte // nil: none
 }
 
@@ -326,16 +326,16 @@ func (s *sharing) Shared(int) ([]byte, error) {
 	return s.memory, nil
 }
 
-// A collective for which the memory of a rank cannot be had waits for the news of that rank: the
-// run has ended, or survives the loss.
+// A collective that cannot map the memory of a rank waits for the reason: the run has ended, or
+// survives the loss of that rank.
 func TestMemoryOfALostRank(t *testing.T) {
 	for _, survive := range []bool{false, true} {
 		for _, request := range []bool{false, true} {
 			ep, c := withNeighbours(t, survive)
-			c.world.together = func([]int32, int) bool { return true }
+			c.world.shareMemory = func([]int32, int) bool { return true }
 			c.proc.ep = &lonely{Endpoint: ep, memory: make([]byte, 1<<20)}
-			c.sit(smcoll.World)
-			require.NotNil(t, c.seat)
+			c.joinMemory(smcoll.World)
+			require.NotNil(t, c.member)
 			over := make(chan error)
 			go func() { over <- either(request, c.Barrier, c.Ibarrier) }()
 			if survive {
@@ -343,9 +343,9 @@ func TestMemoryOfALostRank(t *testing.T) {
 				continue
 			}
 			for waits := false; !waits; {
-				c.proc.far.mu.Lock()
-				waits = len(c.proc.far.stranded) > 0
-				c.proc.far.mu.Unlock()
+				c.proc.remote.mu.Lock()
+				waits = len(c.proc.remote.awaiting) > 0
+				c.proc.remote.mu.Unlock()
 				runtime.Gosched()
 			}
 			c.world.end(errTest)
@@ -356,7 +356,7 @@ func TestMemoryOfALostRank(t *testing.T) {
 	}
 }
 
-// lonely is an endpoint that finds no memory but its own.
+// lonely is an endpoint that can map no memory but its own.
 type lonely struct {
 	fabric.Endpoint
 	memory []byte

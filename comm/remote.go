@@ -18,9 +18,10 @@ import (
 	"weft/internal/launch"
 )
 
-// transmit sends a message to a rank of another process. It returns an error if nothing was sent;
-// from ends by itself later if the message is ready, and is the caller's otherwise.
-func (f *far) transmit(p *proc, h *wire.Header, data []byte, from *sendOp, dst int) error {
+// transmit sends a message to a rank of another process. It returns an error if nothing was sent.
+// If the message uses rendezvous, the operation from ends by itself later; otherwise from stays the
+// caller's.
+func (f *remote) transmit(p *proc, h *wire.Header, data []byte, from *sendOp, dst int) error {
 	if h.Proto == wire.Eager {
 		var blk *mem.Block
 		if from != nil {
@@ -32,23 +33,23 @@ func (f *far) transmit(p *proc, h *wire.Header, data []byte, from *sendOp, dst i
 		if blk != nil {
 			blk.Free()
 		}
-		if p.stranded(dst, err, nil) {
-			return nil // as if it had arrived, and had not been received
+		if p.awaitCause(dst, err, nil) {
+			return nil // as if the message had arrived and no receive had come
 		}
 		return p.sendError(dst, err)
 	}
-	from.far = dst
-	// from may be another's when it has been sent
+	from.remote = dst
+	// from may be reused once the RTS is sent
 	c, peer, collective := from.c, from.dst, from.waiter == aSchedule
-	id, err := f.announce(from)
+	id, err := f.addSend(from)
 	if err != nil {
 		return err
 	}
 	var number [8]byte
 	binary.LittleEndian.PutUint64(number[:], id)
 	err = p.frame(dst, fabric.Frame{Head: h.Pack(), Data: number[:]})
-	if p.stranded(dst, err, nil) {
-		return nil // it is announced, so that kill finds it
+	if p.awaitCause(dst, err, nil) {
+		return nil // it is in f.sends, so kill ends it
 	}
 	if err = p.sendError(dst, err); err == nil {
 		err = p.interrupted(c, peer, collective)
@@ -59,12 +60,13 @@ func (f *far) transmit(p *proc, h *wire.Header, data []byte, from *sendOp, dst i
 	return nil
 }
 
-// known reports whether an error is one of this package's, with which a transfer was given up.
-func known(err error) bool {
+// isOwnError reports whether an error is one of this package's, with which a transfer was given up.
+func isOwnError(err error) bool {
 	return errors.Is(err, ErrPeerLost) || errors.Is(err, ErrRevoked) || errors.Is(err, ErrMismatch)
 }
 
-// sendError makes a fabric's error, of a transfer with rank dst of the run, one of this package's.
+// sendError turns a fabric's error, of a transfer with rank dst of the run, into one of this
+// package's.
 func (p *proc) sendError(dst int, err error) error {
 	if err == nil {
 		return nil
@@ -72,15 +74,15 @@ func (p *proc) sendError(dst int, err error) error {
 	if a := p.world.aborted.Load(); a != nil {
 		return a
 	}
-	if known(err) {
+	if isOwnError(err) {
 		return err
 	}
 	lost := &LostError{Rank: dst, Err: err}
-	p.world.suspects(p, lost)
+	p.world.blameSuspect(p, lost)
 	return lost
 }
 
-func (f *far) announce(op *sendOp) (uint64, error) {
+func (f *remote) addSend(op *sendOp) (uint64, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if f.dead != nil {
@@ -94,27 +96,27 @@ func (f *far) announce(op *sendOp) (uint64, error) {
 	return f.last, nil
 }
 
-// withdraw takes an announced send back; false if somebody else ends it.
-func (f *far) withdraw(id uint64) bool {
+// withdraw takes back a send that no CTS has come for; false if another goroutine ends it.
+func (f *remote) withdraw(id uint64) bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	op, ok := f.sends[id]
 	if ok {
-		f.withdrawLocked(id, op.far)
+		f.withdrawLocked(id, op.remote)
 	}
 	return ok
 }
 
-// pull asks the sender, rank src of the run, for the payload of its announced message id, which op
-// has matched. It returns true if op has its result and is the caller's to end; otherwise op ends
-// by itself when the payload is here.
-func (op *recvOp) pull(p *proc, h *wire.Header, src int, id uint64) bool {
+// sendCTS answers the RTS of message id, which op has matched: it asks the sender, rank src of the
+// run, for the payload. It returns true if op has its result, and then the caller ends op;
+// otherwise op ends by itself when the payload is here.
+func (op *recvOp) sendCTS(p *proc, h *wire.Header, src int, id uint64) bool {
 	op.st, op.err = statusOf(h), nil
 	if n := op.c.counter; n != nil {
 		n.Receive(int(h.Src), h.Length)
 	}
 	if ev := p.ev; ev != nil {
-		op.matched(ev, h)
+		op.recordMatch(ev, h)
 	}
 	want := h.Length
 	if err := op.check(h); err != nil {
@@ -127,20 +129,20 @@ func (op *recvOp) pull(p *proc, h *wire.Header, src int, id uint64) bool {
 		return true
 	}
 	t := &transfer{op: op, src: src}
-	c, collective := op.c, op.waiter == aSchedule // op may be another's when the payload is here
-	f := &p.far
+	c, collective := op.c, op.waiter == aSchedule // op may be reused once the payload is here
+	f := &p.remote
 	f.mu.Lock()
 	if f.dead != nil {
 		op.err = op.fail(f.dead)
 		f.mu.Unlock()
 		return true
 	}
-	if f.pulls == nil {
-		f.pulls = make(map[uint64]*transfer)
+	if f.transfers == nil {
+		f.transfers = make(map[uint64]*transfer)
 	}
 	f.last++
 	number := f.last
-	f.pulls[number] = t
+	f.transfers[number] = t
 	f.mu.Unlock()
 	dst, ok := op.buf.Contiguous()
 	if !ok {
@@ -150,7 +152,8 @@ func (op *recvOp) pull(p *proc, h *wire.Header, src int, id uint64) bool {
 	p.ep.Expect(src, number, dst[:want], func(err error) { f.arrived(p, number, t, err) })
 	err := p.frame(src, fabric.Frame{Head: [fabric.HeadWords]uint64{id, number, 0, wire.CTS.Word(), want}})
 	if err == nil {
-		// Who ends transfers has found nothing to forget if it came between the two above.
+		// A failure between adding the transfer and Expect has found nothing to forget in the
+		// fabric.
 		err = p.interrupted(c, int(h.Src), collective)
 	}
 	if err != nil {
@@ -162,25 +165,25 @@ func (op *recvOp) pull(p *proc, h *wire.Header, src int, id uint64) bool {
 	return false
 }
 
-// forget ends a transfer that was given up with err. While the fabric writes a piece of it the
-// fabric ends it, behind that piece.
-func (f *far) forget(p *proc, number uint64, t *transfer, err error) {
+// forget ends a transfer that was given up with err. While the fabric writes a piece of the
+// payload, the fabric itself ends the transfer, after that piece.
+func (f *remote) forget(p *proc, number uint64, t *transfer, err error) {
 	if p.ep.Forget(t.src, number) {
 		f.arrived(p, number, t, err)
 	}
 }
 
-// arrived is the end of a transfer: its payload is here, or never will be. It is called once.
-func (f *far) arrived(p *proc, number uint64, t *transfer, err error) {
+// arrived ends a transfer: its payload is here, or never will be. It is called once.
+func (f *remote) arrived(p *proc, number uint64, t *transfer, err error) {
 	f.mu.Lock()
-	delete(f.pulls, number)
+	delete(f.transfers, number)
 	dead := f.dead
 	if err != nil && t.why != nil {
-		err = t.why // the fabric says that this side has closed: its peer is not lost
+		err = t.why // the fabric reports only that this side has given up: its peer is not lost
 	}
 	f.mu.Unlock()
 	op := t.op
-	if p.stranded(t.src, err, func(err error) { f.arrived(p, number, t, err) }) {
+	if p.awaitCause(t.src, err, func(err error) { f.arrived(p, number, t, err) }) {
 		return
 	}
 	switch {
@@ -197,12 +200,12 @@ func (f *far) arrived(p *proc, number uint64, t *transfer, err error) {
 	op.done()
 }
 
-// cleared is the arrival of a receiver's wish for n bytes of the announced send id, as its transfer
+// receiveCTS handles a receiver's CTS for the send id: it asks for n bytes, under its transfer
 // number.
-func (f *far) cleared(p *proc, src int, id, number, n uint64) error {
+func (f *remote) receiveCTS(p *proc, src int, id, number, n uint64) error {
 	f.mu.Lock()
 	op := f.sends[id]
-	if op == nil || op.far != src {
+	if op == nil || op.remote != src {
 		dst, known := f.withdrawn[id]
 		known = known && dst == src
 		if known {
@@ -211,7 +214,7 @@ func (f *far) cleared(p *proc, src int, id, number, n uint64) error {
 		known = known || f.dead != nil
 		f.mu.Unlock()
 		if known {
-			return nil // who asks knows, or will soon, what this side knows
+			return nil // the receiver knows, or will soon, what this side knows
 		}
 		return fmt.Errorf("it asks for the message %d, which was not announced to it", id)
 	}
@@ -236,7 +239,7 @@ func (f *far) cleared(p *proc, src int, id, number, n uint64) error {
 		if blk != nil {
 			blk.Free()
 		}
-		if p.stranded(src, err, func(err error) { op.done(op.fail(err)) }) {
+		if p.awaitCause(src, err, func(err error) { op.done(op.fail(err)) }) {
 			return
 		}
 		if err != nil {
@@ -247,15 +250,15 @@ func (f *far) cleared(p *proc, src int, id, number, n uint64) error {
 	return nil
 }
 
-// kill ends all transfers with err. One that is being written to ends when that is done.
-func (f *far) kill(p *proc, err error) {
+// kill ends all transfers with err. A transfer whose payload is being written ends after that.
+func (f *remote) kill(p *proc, err error) {
 	f.mu.Lock()
 	f.dead = err
 	sends := f.sends
 	f.sends = nil
-	stranded := f.stranded
-	f.stranded = nil
-	pulls := maps.Clone(f.pulls)
+	awaiting := f.awaiting
+	f.awaiting = nil
+	pulls := maps.Clone(f.transfers)
 	f.mu.Unlock()
 	for _, op := range sends {
 		op.done(op.fail(err))
@@ -263,27 +266,27 @@ func (f *far) kill(p *proc, err error) {
 	for number, t := range pulls {
 		f.forget(p, number, t, err)
 	}
-	for _, end := range stranded {
+	for _, end := range awaiting {
 		end(err)
 	}
 }
 
-// Deliver takes a frame from a rank of another process. A frame that breaks the protocol ends the
-// run: the sender is out of its mind, or is not what it says it is.
+// Deliver takes a frame from a rank of another process. A frame that breaks the protocol makes its
+// sender a lost rank: the sender is broken, or is no rank of this run.
 func (p *proc) Deliver(f *fabric.Frame) (met bool) {
 	src := int(f.Origin)
-	if s := &p.seeker; s.near != nil && s.near[src] && s.on && s.pick(src, f) {
+	if s := &p.direct; s.polled != nil && s.polled[src] && s.active && s.take(src, f) {
 		return true
 	}
 	if kind := wire.Protocol(f.Head[3] >> 8); kind == wire.BlockedReport || kind == wire.BlockedQuery {
-		p.world.hearStall(src, f)
+		p.world.receiveDeadlockFrame(src, f)
 		return false
 	}
-	if p.world.apart {
-		defer p.traffic.here.Add(1) // when it has had its effect
+	if p.world.multiProcess {
+		defer p.traffic.received.Add(1) // after the frame has had its effect
 	}
 	if err := p.deliver(src, f); err != nil {
-		p.gone(src, fmt.Errorf("%w: %w", errFrame, err))
+		p.reportLoss(src, fmt.Errorf("%w: %w", errFrame, err))
 	}
 	return false
 }
@@ -292,8 +295,8 @@ func (p *proc) deliver(src int, f *fabric.Frame) error {
 	if int(f.Target) != p.rank {
 		return fmt.Errorf("it is for rank %d", f.Target)
 	}
-	if p.trouble.Load().lostRank(src) != nil {
-		return nil // others may have heard so: what it says does not count any more
+	if p.failure.Load().lostRank(src) != nil {
+		return nil // others may know it as lost: nothing that it sends counts any more
 	}
 	switch proto := wire.Protocol(f.Head[3] >> 8); proto {
 	case wire.Eager, wire.RTS:
@@ -306,26 +309,26 @@ func (p *proc) deliver(src int, f *fabric.Frame) error {
 			p.arrive(&h, f.Data, nil)
 			return nil
 		}
-		p.announced(&h, src, binary.LittleEndian.Uint64(f.Data))
+		p.receiveRTS(&h, src, binary.LittleEndian.Uint64(f.Data))
 		return nil
 	case wire.CTS:
-		return p.far.cleared(p, src, f.Head[0], f.Head[1], f.Head[4])
+		return p.remote.receiveCTS(p, src, f.Head[0], f.Head[1], f.Head[4])
 	case wire.Ending:
 		text := string(f.Data[:min(len(f.Data), maxReason)])
 		switch {
 		case f.Head[0] >= uint64(p.world.size) || f.Head[1] > endDeadlock:
 			return fmt.Errorf("it says that the run ends because of rank %d (%d)", f.Head[0], f.Head[1])
-		case f.Head[1] == endDeadlock: // all ranks hear of it from one
+		case f.Head[1] == endDeadlock: // all ranks hear of it from one rank
 			p.world.endHere(&remoteDeadlock{text}, false)
 		default:
 			p.world.end(remoteCause(int(f.Head[0]), f.Head[1] == endLost, text))
 		}
 		return nil
 	case wire.Nudging:
-		p.near.nudged(f.Head[0])
+		p.mapped.receiveNudge(f.Head[0])
 		return nil
 	case wire.Comparing:
-		return p.compared(src, f)
+		return p.receiveQuestion(src, f)
 	case wire.Answering:
 		if a := p.answers.Load(); a != nil {
 			a.Take(src)
@@ -334,16 +337,16 @@ func (p *proc) deliver(src int, f *fabric.Frame) error {
 	case wire.Disagreeing:
 		d, err := disagreementOf(f)
 		if err == nil {
-			if p.disagreed(f.Head[0], d) && p.world.survive {
+			if p.recordDisagreement(f.Head[0], d) && p.world.survive {
 				p.spreadDisagreement(f.Head[0], d, nil)
 			}
-			if p.world.at(src) == nil { // else that one looks where they meet
-				p.world.stages.Progress()
+			if p.world.at(src) == nil { // a rank of this process calls Progress itself
+				p.world.segments.Progress()
 			}
 		}
 		return err
 	case wire.FailureNotice:
-		return p.mourned(src, f)
+		return p.receiveFailureNotice(src, f)
 	case wire.Revoking:
 		ranks, err := wire.UnpackGroup(f.Data, p.world.size)
 		if err != nil || f.Head[0]&1 != 0 {
@@ -352,7 +355,7 @@ func (p *proc) deliver(src int, f *fabric.Frame) error {
 		p.spreadRevocation(f.Head[0], ranks, append([]byte(nil), f.Data...))
 		return nil
 	case wire.Agreeing:
-		return p.voted(src, f)
+		return p.receiveAgreement(src, f)
 	default:
 		return fmt.Errorf("it sends a frame of the unknown kind %d", proto)
 	}
@@ -375,25 +378,25 @@ func (p *proc) admit(h *wire.Header, src int, data []byte) error {
 	return nil
 }
 
-// announced is the arrival of a message whose payload is at rank src of the run, under a number of
-// that rank's.
-func (p *proc) announced(h *wire.Header, src int, id uint64) {
+// receiveRTS handles the RTS of a message: its payload is at rank src of the run, under that rank's
+// number id.
+func (p *proc) receiveRTS(h *wire.Header, src int, id uint64) {
 	key := h.Key()
 	p.mu.Lock()
-	if t := p.trouble.Load(); t != nil && (p.refuses(t, h, nil) != nil || t.lostRank(src) != nil) {
+	if t := p.failure.Load(); t != nil && (p.refuses(t, h, nil) != nil || t.lostRank(src) != nil) {
 		p.mu.Unlock()
 		return
 	}
 	if e := p.m.Take(key); e != nil {
 		p.mu.Unlock()
-		if op := opOf(e); op.pull(p, h, src, id) {
+		if op := opOf(e); op.sendCTS(p, h, src, id) {
 			op.done()
 		}
 		return
 	}
 	msg := messages.Get().(*message)
 	msg.h = *h
-	msg.far, msg.id = src+1, id
+	msg.remote, msg.id = src+1, id
 	msg.entry.Key = key
 	p.file(h, msg)
 }
@@ -401,14 +404,14 @@ func (p *proc) announced(h *wire.Header, src int, id uint64) {
 // maxLength bounds the payload of a message.
 const maxLength = 1 << 48
 
-// What the second word of the frame that ends a run says of its cause.
+// The second word of the frame that ends a run: what the cause is.
 const (
 	endLost     = 1 // the loss of the rank in the first word
 	endDeadlock = 2
 )
 
-// tell tells all ranks of other processes why the run ends.
-func (p *proc) tell(cause error) {
+// tellEnd tells all ranks of other processes why the run ends.
+func (p *proc) tellEnd(cause error) {
 	rank, lost, text := rootOf(cause, p.rank)
 	head := [fabric.HeadWords]uint64{0: uint64(rank), 3: wire.Ending.Word()}
 	switch {
@@ -418,12 +421,12 @@ func (p *proc) tell(cause error) {
 	case lost:
 		head[1] = endLost
 	}
-	p.tellFar(fabric.Frame{Head: head, Data: []byte(text)})
+	p.tellRemote(fabric.Frame{Head: head, Data: []byte(text)})
 }
 
-// rootOf returns what others are to know of the cause of a run's end: which rank it began with,
-// whether that is lost, and in one sentence why. self is the rank that tells, with which it began
-// if the cause names no other. A panic's stack is for that rank's own error.
+// rootOf returns what others must know of the cause of a run's end: the rank with which it began,
+// whether that rank is lost, and a reason in one sentence. self is the rank that tells, with which
+// the end began if the cause names no other. The stack of a panic stays in that rank's own error.
 func rootOf(cause error, self int) (rank int, lost bool, text string) {
 	rank = self
 	for {
@@ -449,7 +452,7 @@ func rootOf(cause error, self int) (rank int, lost bool, text string) {
 	return rank, lost, text[:min(len(text), maxReason)]
 }
 
-// remoteCause is the cause of a run's end of which another process has told.
+// remoteCause is the cause of a run's end that another process has told.
 func remoteCause(rank int, lost bool, text string) *RankError {
 	var err error = &RemoteError{Text: text}
 	if lost {
@@ -458,28 +461,28 @@ func remoteCause(rank int, lost bool, text string) *RankError {
 	return &RankError{Rank: rank, Err: err}
 }
 
-// Is makes it match ErrMismatch, which is the error of all ranks, if the text says so.
+// Is matches ErrMismatch, which is the error of all ranks, if the text contains it.
 func (e *RemoteError) Is(target error) bool {
 	return target == ErrMismatch && strings.Contains(e.Text, ErrMismatch.Error())
 }
 
-// compared is the arrival of a question.
-func (p *proc) compared(src int, f *fabric.Frame) error {
+// receiveQuestion handles a question: another rank's history, to be compared with this rank's.
+func (p *proc) receiveQuestion(src int, f *fabric.Frame) error {
 	q, err := coll.QuestionOf(int(f.Head[1]), f.Head[2], f.Head[3]&askCertain != 0, f.Data)
 	if err != nil {
 		return err
 	}
-	switch c := p.find(f.Head[0], &q); {
+	switch c := p.findComm(f.Head[0], &q); {
 	case c != nil:
 		if uint(q.From) >= uint(c.size) || c.worldRank(q.From) != src {
 			return fmt.Errorf("it compares collectives as rank %d of others", q.From)
 		}
 		c.hist.compare(q)
 		if f.Head[3]&askAnswer != 0 && p.ended.Load() {
-			c.hist.missing() // both functions are over
+			c.hist.missing() // both functions have returned
 		}
-	case q.Certain: // nobody has the communicator here any more
-		d := disagreement{err: fmt.Errorf("%w: rank %d has made others before number %d of the communicator", ErrMismatch, p.rank, q.Count)}
+	case q.Certain: // the communicator is gone at this rank
+		d := disagreement{err: fmt.Errorf("%w: rank %d has made other collectives before number %d of the communicator", ErrMismatch, p.rank, q.Count)}
 		_ = p.frame(src, d.frame(f.Head[0]))
 	}
 	if f.Head[3]&askAnswer != 0 {

@@ -19,16 +19,16 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// runBoard runs ranks that can have boards.
-func runBoard(t *testing.T, n int, body func(c *Comm) error) {
+// runMapped runs ranks that can make collectives in mapped memory.
+func runMapped(t *testing.T, n int, body func(c *Comm) error) {
 	t.Helper()
 	run := runners["apart, shm"]
 	if run == nil {
 		t.Skip("no shared memory here")
 	}
 	require.NoError(t, run(context.Background(), Config{Ranks: n}, func(c *Comm) error {
-		if c.size > 1 && c.seat == nil {
-			return fmt.Errorf("rank %d of %d has no board", c.rank, c.size)
+		if c.size > 1 && c.member == nil {
+			return fmt.Errorf("rank %d of %d has no mapped memory", c.rank, c.size)
 		}
 		return body(c)
 	}))
@@ -44,8 +44,8 @@ func either(request bool, call func() error, start func() *Request) error {
 	return call()
 }
 
-// round is one collective of a random program, the same for all ranks but for what they choose by
-// mine.
+// round is one collective of a random program. It is the same for all ranks, except for the choices
+// that each rank makes by mine.
 func round(c *Comm, all, mine *rand.Rand, i int) error {
 	n, me := c.size, c.rank
 	m := 1 + all.IntN(4)
@@ -147,7 +147,7 @@ func rooted(c *Comm, i, kind int, request bool) (err error) {
 
 // Random programs of collectives, of which each rank makes some by requests, on several
 // communicators.
-func TestBoard(t *testing.T) {
+func TestMappedColls(t *testing.T) {
 	rounds := 200
 	if testing.Short() {
 		rounds = 60
@@ -157,7 +157,7 @@ func TestBoard(t *testing.T) {
 	for _, procs := range []int{1, 4} {
 		runtime.GOMAXPROCS(procs)
 		for _, n := range []int{2, 3, 4, 7} {
-			runBoard(t, n, func(c *Comm) error {
+			runMapped(t, n, func(c *Comm) error {
 				all, mine := rand.New(rand.NewPCG(seed, 0)), rand.New(rand.NewPCG(seed, uint64(c.rank+1)))
 				comms := []*Comm{c}
 				for i := range rounds {
@@ -178,11 +178,11 @@ func TestBoard(t *testing.T) {
 	}
 }
 
-// Several goroutines of a rank at one board: one is there at a time, the others make their
-// collectives of messages.
-func TestBoardOfManyGoroutines(t *testing.T) {
+// Several goroutines of a rank make collectives in one mapped segment: one uses it at a time, the
+// others make their collectives of messages.
+func TestMappedCollsOfManyGoroutines(t *testing.T) {
 	const goroutines, rounds = 4, 50
-	runBoard(t, 3, func(c *Comm) error {
+	runMapped(t, 3, func(c *Comm) error {
 		errs := make(chan error, goroutines)
 		for range goroutines {
 			go func() {
@@ -205,8 +205,9 @@ func TestBoardOfManyGoroutines(t *testing.T) {
 	})
 }
 
-// Ranks that are in different collectives learn so, and those that are in the same one but differ.
-func TestBoardMismatch(t *testing.T) {
+// Ranks in different collectives get an error, and so do ranks whose calls of the same collective
+// differ.
+func TestMappedCollMismatch(t *testing.T) {
 	for what, call := range map[string]func(c *Comm) error{
 		"rank 0 is in barrier, rank 1 is in allreduce .sum.": func(c *Comm) error {
 			if c.rank == 0 {
@@ -227,7 +228,7 @@ func TestBoardMismatch(t *testing.T) {
 			return c.Allreduce(Of([]int64{1}), Of([]int64{1}), Sum)
 		},
 	} {
-		runBoard(t, 2, func(world *Comm) error {
+		runMapped(t, 2, func(world *Comm) error {
 			c, err := world.Dup()
 			if err != nil {
 				return err
@@ -242,9 +243,9 @@ func TestBoardMismatch(t *testing.T) {
 	}
 }
 
-// Who sleeps is woken, also when it is about to sleep.
-func TestBoardWakesSleepers(t *testing.T) {
-	runBoard(t, 2, func(c *Comm) error {
+// A sleeping caller is woken, also if it is about to sleep.
+func TestMappedCollWakesSleepers(t *testing.T) {
+	runMapped(t, 2, func(c *Comm) error {
 		for i := range 300 {
 			if (i+c.rank)%2 == 0 {
 				time.Sleep(time.Duration(40+i%40) * time.Microsecond)
@@ -257,29 +258,29 @@ func TestBoardWakesSleepers(t *testing.T) {
 	})
 }
 
-// More communicators than boards: the others work without.
-func TestBoardsRunOut(t *testing.T) {
-	runBoard(t, 2, func(c *Comm) error {
+// Communicators beyond the number of mapped indices work without mapped memory.
+func TestMappedIndicesRunOut(t *testing.T) {
+	runMapped(t, 2, func(c *Comm) error {
 		with := 0
 		for i := range 2 * smcoll.MaxMapped {
 			d, err := c.Split(0, []int{c.rank, -c.rank}[i%2])
 			if err != nil {
 				return err
 			}
-			if d.seat != nil {
+			if d.member != nil {
 				with++
 			}
 			if err := d.Barrier(); err != nil {
 				return err
 			}
 		}
-		return expect("communicators with a board", smcoll.MaxMapped-1, with)
+		return expect("communicators with mapped memory", smcoll.MaxMapped-1, with)
 	})
 }
 
-// Colours of a split have boards of their own, of whatever ranks.
-func TestBoardOfSplit(t *testing.T) {
-	runBoard(t, 7, func(c *Comm) error {
+// Colours of a split have mapped segments of their own, of whatever ranks.
+func TestMappedCollsOfSplit(t *testing.T) {
+	runMapped(t, 7, func(c *Comm) error {
 		for i := range 5 {
 			d, err := c.Split(c.rank%(i+1), -c.rank)
 			if err != nil {
@@ -304,31 +305,31 @@ func TestBoardOfSplit(t *testing.T) {
 	})
 }
 
-// Who knows that a collective cannot be does not take part: with its part the others would be done,
-// as if nothing were wrong.
-func TestWhoGivesUpShowsNothing(t *testing.T) {
-	runBoard(t, 3, func(c *Comm) error {
+// A rank that knows that a collective cannot work publishes nothing: with its part the others would
+// complete, as if nothing were wrong.
+func TestFailedMemberPublishesNothing(t *testing.T) {
+	runMapped(t, 3, func(c *Comm) error {
 		d, err := c.Dup()
 		if err != nil || c.rank != 0 {
 			return err
 		}
-		if d.seat == nil {
-			return fmt.Errorf("no board")
+		if d.member == nil {
+			return fmt.Errorf("no mapped memory")
 		}
-		shown := func() uint64 {
-			_, version := d.seat.Segment().Asleep()
+		published := func() uint64 {
+			_, version := d.member.Segment().Asleep()
 			return version
 		}
-		before := shown()
+		before := published()
 		d.Revoke()
 		for name, block := range blockers {
 			if name == "the context" {
-				continue // of the run, which goes on
+				continue // it waits for the end of the run, which goes on
 			}
 			if err := block(d); !errors.Is(err, ErrRevoked) {
 				return fmt.Errorf("%s: %v, not revoked", name, err)
 			}
 		}
-		return expect("what is shown", int(before), int(shown()))
+		return expect("what it has published", int(before), int(published()))
 	})
 }

@@ -17,16 +17,16 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// votes are the agreements as calls.
-func votes(ctx context.Context) []aCall {
+// agreementCalls are the agreements as calls.
+func agreementCalls(ctx context.Context) []aCall {
 	return []aCall{
 		{"agree", func(c *Comm, _ int) error { _, err := c.Agree(ctx, 1); return err }},
 		{"shrink", func(c *Comm, _ int) error { _, err := c.Shrink(ctx); return err }},
 	}
 }
 
-// moreRunners returns the ways to run ranks, with some that few tests need, and how many ranks they
-// are to have.
+// moreRunners returns the ways to run ranks, including some that only few tests need, and the
+// number of ranks for each.
 func moreRunners() (ways map[string]func(context.Context, Config, func(*Comm) error) error, sizes []int) {
 	ways = maps.Clone(runners)
 	if _, job := ways["mpi"]; job {
@@ -36,14 +36,15 @@ func moreRunners() (ways map[string]func(context.Context, Config, func(*Comm) er
 	return ways, []int{2, 5}
 }
 
-// runMessages is Run without hubs.
+// runMessages is Run with collectives by messages only.
 func runMessages(ctx context.Context, cfg Config, body func(c *Comm) error) error {
 	onlyMessages.Store(true)
 	defer onlyMessages.Store(false)
 	return Run(ctx, cfg, body)
 }
 
-// Where some ranks are in Agree or Shrink and others in a collective, each rank hears of both.
+// If some ranks are in Agree or Shrink and others in a collective, each rank gets an error that
+// names both.
 func TestAgreementsAgainstCollectives(t *testing.T) {
 	defer func(d time.Duration) { staleAfter = d }(staleAfter)
 	staleAfter = 2 * time.Millisecond
@@ -55,7 +56,7 @@ func TestAgreementsAgainstCollectives(t *testing.T) {
 				defer cancel()
 				require.NoError(t, run(ctx, Config{Ranks: ranks}, func(c *Comm) error {
 					for i, x := range calls() {
-						for j, v := range votes(ctx) {
+						for j, v := range agreementCalls(ctx) {
 							if (i+j)%3 != ranks%3 && ranks > 2 {
 								continue // other pairs for other numbers of ranks
 							}
@@ -74,9 +75,9 @@ func TestAgreementsAgainstCollectives(t *testing.T) {
 	}
 }
 
-// No deadlock is reported instead, however seldom collectives that wait are looked at.
+// No deadlock is reported instead, however rarely the stale check runs.
 func TestAgreementIsNoDeadlock(t *testing.T) {
-	lookOften(t)
+	checkOften(t)
 	defer func(d time.Duration) { staleAfter = d }(staleAfter)
 	staleAfter = time.Hour
 	for how, run := range runners {
@@ -84,14 +85,14 @@ func TestAgreementIsNoDeadlock(t *testing.T) {
 			ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 			defer cancel()
 			require.NoError(t, run(ctx, Config{Ranks: 3}, func(c *Comm) error {
-				return disagree(c, 1, calls()[0], votes(t.Context())[1], 1)
+				return disagree(c, 1, calls()[0], agreementCalls(t.Context())[1], 1)
 			}))
 		})
 	}
 }
 
-// An order of agreements and requests that differs is found later: by the next collective, or at
-// the end of the run.
+// Different orders of agreements and requests are found later: by the next collective, or at the
+// end of the run.
 func TestAgreementsInAnotherOrder(t *testing.T) {
 	for how, run := range runners {
 		for _, next := range []bool{false, true} {
@@ -123,8 +124,8 @@ func TestAgreementsInAnotherOrder(t *testing.T) {
 	}
 }
 
-// After a disagreement, agreements work: those who were in one have voted in it, whoever comes late
-// hears of the disagreement first.
+// After a disagreement, agreements work: the values of ranks that were in one count, and a rank
+// that comes late hears of the disagreement first.
 func TestAgreementAfterDisagreement(t *testing.T) {
 	defer func(d time.Duration) { staleAfter = d }(staleAfter)
 	staleAfter = time.Millisecond
@@ -142,7 +143,7 @@ func TestAgreementAfterDisagreement(t *testing.T) {
 					case 1:
 						err = d.Barrier()
 					case 3: // comes late
-						for d.disagreement(d.proc.trouble.Load()) == nil {
+						for d.disagreement(d.proc.failure.Load()) == nil {
 							runtime.Gosched()
 						}
 						fallthrough
@@ -172,7 +173,7 @@ func TestAgreementAfterDisagreement(t *testing.T) {
 	}
 }
 
-// Whoever hears of a revocation has heard of the disagreement that it may be for.
+// A rank that hears of a revocation has heard of the disagreement that may have caused it.
 func TestRevocationAfterDisagreement(t *testing.T) {
 	for how, run := range runners {
 		t.Run(how, func(t *testing.T) {
@@ -184,8 +185,8 @@ func TestRevocationAfterDisagreement(t *testing.T) {
 					return err
 				}
 				if c.Rank() == 1 {
-					// as another rank has said
-					c.proc.disagreed(d.ctx, &disagreement{err: ErrMismatch, from: 1})
+					// as another rank has told
+					c.proc.recordDisagreement(d.ctx, &disagreement{err: ErrMismatch, from: 1})
 					if err := d.Barrier(); !errors.Is(err, ErrMismatch) {
 						return fmt.Errorf("a barrier after a disagreement ends with %v", err)
 					}
@@ -205,7 +206,7 @@ func TestRevocationAfterDisagreement(t *testing.T) {
 	}
 }
 
-// Agreements have their turn among collectives that wait for a place.
+// Agreements keep their turn among collectives that wait for a slot.
 func TestAgreementAmongManyCollectives(t *testing.T) {
 	const n = 3 * smcoll.Width
 	run(t, 3, func(c *Comm) error {
@@ -221,7 +222,7 @@ func TestAgreementAmongManyCollectives(t *testing.T) {
 			}
 		}
 		many()
-		if c.Rank() == 0 { // nobody else has begun
+		if c.Rank() == 0 { // no other rank has begun
 			if err := errors.Join(c.Send(Buffer{}, 1, 1), c.Send(Buffer{}, 2, 1)); err != nil {
 				return err
 			}
@@ -239,14 +240,14 @@ func TestAgreementAmongManyCollectives(t *testing.T) {
 	})
 }
 
-// Ranks that Run has not started look at nothing: no end would stop the timer.
-func TestNoLookWithoutARun(t *testing.T) {
-	var s stale
-	s.need()
+// Ranks that Run has not started make no stale check: nothing would stop its timer.
+func TestNoStaleCheckWithoutARun(t *testing.T) {
+	var s staleChecker
+	s.schedule()
 	require.Nil(t, s.timer)
-	s.begin(&world{size: 2, direct: true})
-	s.need()
+	s.start(&world{size: 2, memoryColls: true})
+	s.schedule()
 	require.NotNil(t, s.timer)
-	s.end()
+	s.stop()
 	require.Nil(t, s.timer)
 }

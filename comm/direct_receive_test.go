@@ -17,14 +17,14 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// Messages that a receiver takes from the ring itself and messages that go through its matcher,
-// because they are large, or came before it looked, or while it slept, are received in the order in
-// which they were sent.
-func TestSeekOrder(t *testing.T) {
+// Messages that a receiver takes from the ring itself, and messages that go through its matcher,
+// are received in the order in which they were sent. They go through the matcher if they are large,
+// or came before the receive, or while the receiver slept.
+func TestDirectReceiveOrder(t *testing.T) {
 	for name, run := range runners {
 		err := run(context.Background(), Config{Ranks: 2}, func(c *Comm) error {
 			const messages = 1000
-			rng := rand.New(rand.NewPCG(7, 8)) // the same at both
+			rng := rand.New(rand.NewPCG(7, 8)) // the same at both ranks
 			buf := make([]int, 40<<10)
 			var under []*Request
 			for k := range messages {
@@ -42,7 +42,7 @@ func TestSeekOrder(t *testing.T) {
 						buf[0], buf[n-1] = k, k
 					}
 					switch {
-					case k%5 == 3: // what comes behind it is sent before it is received
+					case k%5 == 3: // later messages are sent before it is received
 						under = append(under, c.Issend(Of(slices.Clone(buf[:n])), 1, 3))
 					case k%7 == 3:
 						if err := c.Ssend(Of(buf[:n]), 1, 3); err != nil {
@@ -73,7 +73,7 @@ func TestSeekOrder(t *testing.T) {
 }
 
 // Several goroutines of a rank receive in all ways at once: each has its messages, in order.
-func TestSeekAmong(t *testing.T) {
+func TestDirectReceiveAmongOthers(t *testing.T) {
 	for name, run := range runners {
 		err := run(context.Background(), Config{Ranks: 3}, func(c *Comm) error {
 			const messages = 400
@@ -121,7 +121,7 @@ func TestSeekAmong(t *testing.T) {
 
 // An element type that is not the sender's is an error of the receive, whichever way the message
 // takes, and the message is consumed.
-func TestSeekType(t *testing.T) {
+func TestDirectReceiveType(t *testing.T) {
 	for name, run := range runners {
 		err := run(context.Background(), Config{Ranks: 2}, func(c *Comm) error {
 			for range 50 {
@@ -145,10 +145,10 @@ func TestSeekType(t *testing.T) {
 	}
 }
 
-// The short way is taken: there are messages of a ping-pong that do not see the matcher.
-func TestSeekIsTaken(t *testing.T) {
+// Some messages of a ping-pong bypass the matcher.
+func TestDirectReceiveBypassesTheMatcher(t *testing.T) {
 	if runtime.GOMAXPROCS(0) == 1 {
-		t.Skip("a rank gives its only processor to the other one when it has looked for long enough")
+		t.Skip("a rank gives its only processor to the other one when its poll budget is spent")
 	}
 	require.NoError(t, runShm(context.Background(), Config{Ranks: 2}, func(c *Comm) error {
 		one := []int{0}
@@ -163,7 +163,7 @@ func TestSeekIsTaken(t *testing.T) {
 				return err
 			}
 			if c.Rank() == 0 && posts(c) == before || one[0] < 0 {
-				one[0] = -1 // the other one is to end too
+				one[0] = -1 // the other rank must stop too
 			}
 			if c.Rank() == 1 || one[0] < 0 {
 				if err := c.Send(Of(one), 1-c.Rank(), 0); err != nil {
@@ -177,7 +177,7 @@ func TestSeekIsTaken(t *testing.T) {
 	}))
 }
 
-// posts is how much has been queued at the rank.
+// posts is the number of operations that were queued at the rank.
 func posts(c *Comm) uint64 {
 	c.proc.mu.Lock()
 	defer c.proc.mu.Unlock()

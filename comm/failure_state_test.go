@@ -21,8 +21,8 @@ import (
 	"weft/internal/fabric/inproc"
 )
 
-// idle returns a run in this process whose ranks have no functions, and their communicators: of
-// all, and of the first three turned round, which is made of one of the context 1<<32|2.
+// idle returns a run in this process whose ranks have no functions, and their communicators: of all
+// ranks, and of the first three in reverse, whose lineage has the context 1<<32|2.
 func idle(t *testing.T, ranks int, cfg Config) (w *world, all, three []*Comm) {
 	t.Helper()
 	cfg.Ranks = ranks
@@ -34,22 +34,22 @@ func idle(t *testing.T, ranks int, cfg Config) (w *world, all, three []*Comm) {
 	t.Cleanup(func() { w.end(ErrEnded) })
 	for r := range ranks {
 		c := w.comm(r)
-		c.sit(-1)
-		w.at(r).known(c)
+		c.joinMemory(-1)
+		w.at(r).addComm(c)
 		all, three = append(all, c), append(three, nil)
 	}
 	for r := range 3 {
 		three[r] = all[r].sub([]int{2, 1, 0}, 1<<32|4)
-		three[r].line = []uint64{1<<32 | 2, 1<<32 | 4}
-		three[r].sit(-1)
+		three[r].lineage = []uint64{1<<32 | 2, 1<<32 | 4}
+		three[r].joinMemory(-1)
 	}
 	return w, all, three
 }
 
-// What is in the way of an operation is, of all that has gone wrong, what concerns it: the end of
-// its rank before a revocation, that before a disagreement, that before losses. Of losses it is
-// that of the peer; of any peer the first one that is not acknowledged; and of all the first.
-func TestWhatIsInTheWay(t *testing.T) {
+// Of all failures, the one that bars an operation is: the end of its rank, before a revocation,
+// before a disagreement, before losses. Of several losses it is that of the peer; for any source,
+// the first that is not acknowledged; for all members, the first.
+func TestBarredBy(t *testing.T) {
 	_, all, three := idle(t, 4, Config{Survive: true})
 	dead, parts := errors.New("dead"), errors.New("parts")
 	lost := []error{errors.New("0"), errors.New("1"), errors.New("2"), errors.New("3")}
@@ -59,7 +59,7 @@ func TestWhatIsInTheWay(t *testing.T) {
 			// none, what three was made of, itself, another one
 			for _, disagrees := range []bool{false, true} {
 				for _, order := range [][]int{nil, {3}, {1}, {3, 1}, {1, 3}, {2, 3, 1}} {
-					tr := &trouble{order: order}
+					tr := &failureState{order: order}
 					if isDead {
 						tr.dead = dead
 					}
@@ -120,18 +120,18 @@ func TestWhatIsInTheWay(t *testing.T) {
 			}
 		}
 	}
-	tr := &trouble{lost: map[int]error{1: lost[1]}}
+	tr := &failureState{lost: map[int]error{1: lost[1]}}
 	for r := -1; r <= 4; r++ {
 		require.Equal(t, tr.lost[r], tr.lostRank(r))
 	}
-	require.NoError(t, (*trouble)(nil).lostRank(1))
+	require.NoError(t, (*failureState)(nil).lostRank(1))
 	require.Equal(t, []int{2, 1, 0, -1}, []int{three[1].memberRank(0), three[1].memberRank(1), three[1].memberRank(2), three[1].memberRank(3)})
 }
 
-// A rank refuses what comes when it is at its end, when the communicator is revoked or its
-// collectives are lost; of a sender in this process also what that sender does not know yet. From
-// another process it comes too late only.
-func TestWhatIsRefused(t *testing.T) {
+// A rank refuses messages after its end, of revoked communicators, and of collectives that are
+// lost. From a sender in this process it also refuses what that sender does not know yet. From
+// another process such a message is only too late.
+func TestRefusedMessages(t *testing.T) {
 	w, all, three := idle(t, 4, Config{Survive: true})
 	parts, lost2, lost3 := errors.New("parts"), errors.New("2"), errors.New("3")
 	p := w.at(1)
@@ -139,48 +139,48 @@ func TestWhatIsRefused(t *testing.T) {
 	const c2 = 1<<32 | 4 // three's
 	for _, row := range []struct {
 		name string
-		t    trouble
+		t    failureState
 		ctx  uint64
 		from *sendOp
 		want error
 	}{
-		{"a message where nothing concerns it", trouble{revoked: map[uint64]struct{}{9 << 1: {}}}, 0, from(all[0]), nil},
-		{"a message of a revoked communicator", trouble{revoked: map[uint64]struct{}{c2: {}}}, c2, nil, ErrRevoked},
-		{"a collective of a revoked communicator", trouble{revoked: map[uint64]struct{}{c2: {}}}, c2 + 1, nil, ErrRevoked},
-		{"a message of what was made of a revoked one, from another process", trouble{revoked: map[uint64]struct{}{1<<32 | 2: {}}}, c2, nil, nil},
-		{"the same from this process", trouble{revoked: map[uint64]struct{}{1<<32 | 2: {}}}, c2, from(three[0]), ErrRevoked},
-		{"a collective where ranks disagree", trouble{disagrees: map[uint64]*disagreement{c2: {err: parts}}}, c2 + 1, nil, parts},
-		{"a message where ranks disagree", trouble{disagrees: map[uint64]*disagreement{c2: {err: parts}}}, c2, from(three[0]), nil},
-		{"a collective where ranks of another communicator disagree", trouble{disagrees: map[uint64]*disagreement{0: {err: parts}}}, c2 + 1, from(three[0]), nil},
-		{"a collective without a member", trouble{lost: map[int]error{2: lost2, 3: lost3}, order: []int{3, 2}}, c2 + 1, from(three[0]), lost2},
-		{"a collective of all without two", trouble{lost: map[int]error{2: lost2, 3: lost3}, order: []int{3, 2}}, 1, from(all[0]), lost3},
-		{"the same from another process", trouble{lost: map[int]error{2: lost2, 3: lost3}, order: []int{3, 2}}, 1, nil, nil},
-		{"a collective without one that is no member", trouble{lost: map[int]error{3: lost3}, order: []int{3}}, c2 + 1, from(three[0]), nil},
-		{"a message of a rank that is lost", trouble{lost: map[int]error{2: lost2, 3: lost3}, order: []int{3, 2}}, c2, from(three[2]), lost2},
-		{"a message of one that is not", trouble{lost: map[int]error{2: lost2, 3: lost3}, order: []int{3, 2}}, c2, from(three[0]), nil},
+		{"a message where nothing concerns it", failureState{revoked: map[uint64]struct{}{9 << 1: {}}}, 0, from(all[0]), nil},
+		{"a message of a revoked communicator", failureState{revoked: map[uint64]struct{}{c2: {}}}, c2, nil, ErrRevoked},
+		{"a collective of a revoked communicator", failureState{revoked: map[uint64]struct{}{c2: {}}}, c2 + 1, nil, ErrRevoked},
+		{"a message of what was made of a revoked one, from another process", failureState{revoked: map[uint64]struct{}{1<<32 | 2: {}}}, c2, nil, nil},
+		{"the same from this process", failureState{revoked: map[uint64]struct{}{1<<32 | 2: {}}}, c2, from(three[0]), ErrRevoked},
+		{"a collective where ranks disagree", failureState{disagrees: map[uint64]*disagreement{c2: {err: parts}}}, c2 + 1, nil, parts},
+		{"a message where ranks disagree", failureState{disagrees: map[uint64]*disagreement{c2: {err: parts}}}, c2, from(three[0]), nil},
+		{"a collective where ranks of another communicator disagree", failureState{disagrees: map[uint64]*disagreement{0: {err: parts}}}, c2 + 1, from(three[0]), nil},
+		{"a collective without a member", failureState{lost: map[int]error{2: lost2, 3: lost3}, order: []int{3, 2}}, c2 + 1, from(three[0]), lost2},
+		{"a collective of all without two", failureState{lost: map[int]error{2: lost2, 3: lost3}, order: []int{3, 2}}, 1, from(all[0]), lost3},
+		{"the same from another process", failureState{lost: map[int]error{2: lost2, 3: lost3}, order: []int{3, 2}}, 1, nil, nil},
+		{"a collective without one that is no member", failureState{lost: map[int]error{3: lost3}, order: []int{3}}, c2 + 1, from(three[0]), nil},
+		{"a message of a rank that is lost", failureState{lost: map[int]error{2: lost2, 3: lost3}, order: []int{3, 2}}, c2, from(three[2]), lost2},
+		{"a message of one that is not", failureState{lost: map[int]error{2: lost2, 3: lost3}, order: []int{3, 2}}, c2, from(three[0]), nil},
 	} {
 		require.Equal(t, row.want, p.refuses(&row.t, &wire.Header{Ctx: row.ctx}, row.from), row.name)
 	}
-	err := p.refuses(&trouble{dead: errTest}, &wire.Header{}, nil)
+	err := p.refuses(&failureState{dead: errTest}, &wire.Header{}, nil)
 	require.Equal(t, &LostError{Rank: 1, Err: errTest}, err, "only the receiver is at its end")
 	w.end(errTest)
-	require.Equal(t, error(w.aborted.Load()), p.refuses(&trouble{dead: errTest}, &wire.Header{}, nil), "the run is")
+	require.Equal(t, error(w.aborted.Load()), p.refuses(&failureState{dead: errTest}, &wire.Header{}, nil), "the run is")
 }
 
-// A loss, a revocation and an end take out of a rank's engine what they concern, with the cause,
-// and nothing else; a second time they do nothing. Each operation ends once, and its caller sees
-// what it was.
-func TestWhatIsTakenOut(t *testing.T) {
+// A loss, a revocation and an end take the operations that they affect out of a rank's matcher,
+// with the cause, and no others; a second time they do nothing. Each operation ends once, and its
+// caller sees the cause.
+func TestEndedOperations(t *testing.T) {
 	type entry struct {
 		name string
 		r    *Request
-		over bool // before
+		over bool // complete before the failure
 		lose bool // by the loss of rank 2
 		rev  bool // by the revocation of what three was made of
 	}
 	lost := &LostError{Rank: 2, Err: errTest}
 	for how, end := range map[string]func(p *proc) bool{
-		"lose":   func(p *proc) bool { return p.lose(2, lost) },
+		"lose":   func(p *proc) bool { return p.markLost(2, lost) },
 		"revoke": func(p *proc) bool { return p.revoke(1<<32 | 2) },
 		"kill":   func(p *proc) bool { return p.kill(errTest) },
 	} {
@@ -221,9 +221,9 @@ func TestWhatIsTakenOut(t *testing.T) {
 				require.Equal(t, Status{}, st)
 				require.ErrorIs(t, err, map[string]error{"lose": ErrPeerLost, "revoke": ErrRevoked, "kill": errTest}[how], e.name)
 			}
-			_, sub := at.trouble.Load().revoked[1<<32|2]
+			_, sub := at.failure.Load().revoked[1<<32|2]
 			require.Equal(t, how == "revoke", sub)
-			// What is left works: messages that are here, and those that come.
+			// The rest works: messages that are here, and later ones.
 			if how == "kill" {
 				return
 			}
@@ -240,15 +240,16 @@ func TestWhatIsTakenOut(t *testing.T) {
 	}
 }
 
-// A sender that is refused because of what its receiver knows knows that too when it is told; what
-// that ends may use the receiver, which is not locked.
+// A sender that is refused because of a failure that its receiver knows has recorded that failure
+// when its send ends. An operation that the failure ends may use the receiver, which is not locked
+// then.
 func TestRefusedSenderKnows(t *testing.T) {
 	for name, x := range map[string]struct {
 		at1 func(p *proc, c *Comm)
 		is  error
 	}{
 		"revoked": {func(p *proc, c *Comm) { p.revoke(c.ctx) }, ErrRevoked},
-		"lost":    {func(p *proc, c *Comm) { p.lose(0, &LostError{Rank: 0, Err: errTest}) }, ErrPeerLost},
+		"lost":    {func(p *proc, c *Comm) { p.markLost(0, &LostError{Rank: 0, Err: errTest}) }, ErrPeerLost},
 	} {
 		t.Run(name, func(t *testing.T) {
 			w, all, three := idle(t, 4, Config{Survive: true})
@@ -278,7 +279,8 @@ func TestRefusedSenderKnows(t *testing.T) {
 	}
 }
 
-// The end of one rank's context is the death of that rank. Where the others survive, they hear why.
+// The end of one rank's context is the death of that rank. Where the others survive, they are told
+// why.
 func TestContextOfOneRank(t *testing.T) {
 	for _, survive := range []bool{true, false} {
 		cfg := Config{Ranks: 3, Survive: survive}
@@ -288,7 +290,7 @@ func TestContextOfOneRank(t *testing.T) {
 		require.NoError(t, err)
 		worlds, errs := make([]*world, 3), make([]error, 3)
 		for r, ep := range eps {
-			worlds[r] = newWorld(t.Context(), cfg, []fabric.Endpoint{stranger{ep}})
+			worlds[r] = newWorld(t.Context(), cfg, []fabric.Endpoint{isolated{ep}})
 		}
 		mine, stop := context.WithCancelCause(t.Context())
 		defer stop(nil)
@@ -364,7 +366,7 @@ func TestSendrecvWhoseSendFails(t *testing.T) {
 				}
 				return cmp.Or(expect("received", 5, got[0]), expect("by the sendrecv", 0, one[0]))
 			})
-			if how != "together" { // it is rank 0's
+			if how != "together" { // the error is rank 0's
 				require.NoError(t, err)
 				return
 			}
@@ -376,9 +378,9 @@ func TestSendrecvWhoseSendFails(t *testing.T) {
 	}
 }
 
-// What is here is not received where nothing is to be received any more: in a communicator that is
-// revoked, or was made of one that is, or in a run that is over.
-func TestMessageBehindTheEnd(t *testing.T) {
+// A queued message is not received in a communicator that is revoked, or was made of a revoked one,
+// or in a run that is over.
+func TestMessageAfterTheEnd(t *testing.T) {
 	for way, run := range runners {
 		for _, end := range []error{ErrRevoked, ErrAborted} {
 			err := run(t.Context(), Config{Ranks: 2}, func(c *Comm) error {
@@ -419,11 +421,11 @@ func TestMessageBehindTheEnd(t *testing.T) {
 	}
 }
 
-// A rank that has come to its end says so, and not which collective it is in.
-func TestWhatTheEndWaitsFor(t *testing.T) {
+// A rank that has returned waits for the end of all ranks, whatever collective that is.
+func TestDescribeAtTheEnd(t *testing.T) {
 	w, all, _ := idle(t, 3, Config{})
 	end := w.comm(1)
-	end.ctx = leaving
+	end.ctx = leaveCtx
 	for c, want := range map[*Comm]string{end: "the end of all ranks", all[1]: "rank 2 in barrier number 5, at rank 1 of communicator 0 (3 ranks)"} {
 		op := &recvOp{c: c, expect: uint64(coll.Barrier)}
 		op.entry.Key.Ctx, op.entry.Key.Src, op.entry.Key.Tag = c.ctx|1, 2, 5
