@@ -3,6 +3,8 @@
 
 package deadlock
 
+import "slices"
+
 // Inspection is what an inspection of a process has found: all its ranks wait, and nothing is under
 // way.
 type Inspection struct {
@@ -15,6 +17,7 @@ type Inspection struct {
 // quorum is what the first process knows of all. It is pure.
 type quorum struct {
 	all      []*Inspection // by process: the last report; nil: something may go on there
+	asked    []*Inspection // by process: the report that the last query asks about
 	answered []uint64      // by process: the query that the last report answers; 0: none
 	query    uint64        // the last query
 }
@@ -33,7 +36,11 @@ func (q *quorum) add(process int, query uint64, now *Inspection) (ask bool, all 
 		return false, nil
 	}
 	if query != 0 {
-		if query != q.query || last == nil || last.Sent != now.Sent || last.Here != now.Here {
+		if query != q.query || last == nil {
+			return false, nil
+		}
+		// not the last report: the process may have sent a frame since, and reported that
+		if about := q.asked[process]; about.Sent != now.Sent || about.Here != now.Here {
 			return false, nil
 		}
 		q.answered[process] = query
@@ -53,5 +60,6 @@ func (q *quorum) add(process int, query uint64, now *Inspection) (ask bool, all 
 		return false, nil
 	}
 	q.query++
+	q.asked = slices.Clone(q.all)
 	return true, nil
 }

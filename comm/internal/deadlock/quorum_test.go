@@ -52,6 +52,10 @@ func TestQuorum(t *testing.T) {
 			{0, 0, waits(1, 1), false, 0}, {1, 0, waits(1, 1), true, 0},
 			{0, 1, waits(1, 1), false, 0}, {0, 0, waits(2, 1), false, 0}, {1, 1, waits(1, 1), false, 0},
 		},
+		"one has sent after the query, reported that, and answers": {
+			{0, 0, waits(1, 1), false, 0}, {1, 0, waits(1, 1), true, 0},
+			{0, 0, waits(2, 1), false, 0}, {0, 1, waits(2, 1), false, 0}, {1, 1, waits(1, 1), false, 0},
+		},
 		"an answer to an earlier query": {
 			{0, 0, waits(0, 0), false, 0}, {1, 0, waits(0, 0), true, 0},
 			{1, 0, waits(0, 0), true, 0}, // a second query
