@@ -135,6 +135,7 @@ var thirdParty = map[string]struct {
 	"github.com/schollz/progressbar/v3":   {"progress of programs on a terminal", []string{"examples/heat", "bench", "cmd/weft"}},
 	"github.com/spf13/cobra":              {"command lines with subcommands", []string{"cmd/weft"}},
 	"github.com/google/pprof":             {"CPU profiles, read and written", []string{"observe", "bench", "examples/heat"}},
+	"gonum.org/v1/plot":                   {"plots of the benchmarks' figures, as SVG", []string{"bench"}},
 	"github.com/stretchr/testify":         {"assertions of tests", nil},
 	"github.com/stretchr/testify/require": {"part of testify", nil},
 }

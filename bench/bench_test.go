@@ -179,7 +179,7 @@ func TestUsageErrorsSayWhatIsLegal(t *testing.T) {
 		{[]string{"-run", "nothing"}, "task/chain"},
 		{[]string{"-only", "nobody"}, "channels"},
 		{[]string{"-top", "-1"}, "-top"},
-		{[]string{"chain"}, `unexpected argument "chain": there are the commands taskbench, metg, imb, watching, `},
+		{[]string{"chain"}, `unexpected argument "chain": there are the commands taskbench, metg, imb, watching, plot, `},
 		{[]string{"-json", "no/such/folder/rows.json"}, "-json: open no/such/folder/rows.json"},
 		{[]string{"-markdown", "."}, "-markdown: open ."},
 		{[]string{"taskbench", "-cpuprofile", "no/such/folder/cpu"}, "-cpuprofile: open no/such/folder/cpu"},

@@ -13,6 +13,7 @@
 //	go run ./bench metg -type fft -peers     # its minimum effective task granularity
 //	go run ./bench imb -fabric tcp -peers    # messages between processes, with Open MPI and MPICH
 //	go run ./bench watching                  # what statistics, a profile and a timeline cost
+//	go run ./bench plot -out plots msg.json  # plots of rows that were written with -json
 //
 // docs/benchmarks.md says what each figure means, how it is checked and how to reproduce it.
 package main

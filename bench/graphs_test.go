@@ -5,6 +5,7 @@ package main
 
 import (
 	"errors"
+	"io"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -47,11 +48,16 @@ func TestMETGCommand(t *testing.T) {
 	}
 	require.Equal(t, exitOK, status, stderr)
 	rows := readRows(t, file)
-	require.Len(t, rows, 2)
-	for _, r := range rows {
+	require.Greater(t, len(rows), 4)
+	for i, r := range rows {
 		require.True(t, r.OK)
-		require.Equal(t, []any{"metg/no_comm", "µs"}, []any{r.Name, r.Unit})
 		require.Positive(t, r.Median)
+		want := []any{"metg/no_comm", "µs"}
+		if i >= 2 {
+			want = []any{"metg/no_comm/efficiency", "%"}
+			require.Positive(t, r.Size)
+		}
+		require.Equal(t, want, []any{r.Name, r.Unit})
 	}
 	require.Regexp(t, `metg/no_comm +weft +1 +\d+ +\S+ +\d+\.\d %`, stdout)
 	require.Contains(t, stderr, "metg/no_comm goroutines, workers 1: METG ")
@@ -144,5 +150,25 @@ func TestRecord(t *testing.T) {
 	out.Reset()
 	require.NoError(t, rec.runs(&out, true))
 	require.Contains(t, out.String(), "| taskbench/x | a | 2 | 7 | 3.333e+06 | 600ns | - | oops |\n| taskbench/x | b | 2 | 7 | 5e+06 | 400ns | 50.0 % | as they should be |\n")
+	require.Empty(t, rec.efficiencies(), "there is no grain size")
 	require.Equal(t, "at most 1µs", atMost(&taskbench.Sweep{METG: float64(time.Microsecond), Bound: true}))
+}
+
+// The efficiencies are those of the search with the median METG, without the unrecorded one and
+// those that failed.
+func TestEfficiencies(t *testing.T) {
+	rec := &record{stderr: io.Discard}
+	for i, metg := range []float64{1, 9000, 5000, 2000, 4000} {
+		var err error
+		if i == 2 {
+			err = errors.New("oops")
+		}
+		rec.add(taskbench.Result{Experiment: "metg/x", System: "b", Workers: 2, Err: err, Sweep: taskbench.Sweep{METG: metg, Readings: []taskbench.Reading{
+			{Iterations: 1, Granularity: metg, Efficiency: 0.5}, {Iterations: 2, Granularity: metg + 0.1, Efficiency: 0.6}, {Iterations: 3, Granularity: metg + 0.6, Efficiency: 0.7},
+		}}})
+	}
+	row := func(size int64, percent float64) harness.Row {
+		return harness.Row{Name: "metg/x/efficiency", Peer: "b", Workers: 2, Ranks: 1, Size: size, Unit: "%", Median: percent, Min: percent, Max: percent, Runs: 1, OK: true}
+	}
+	require.Equal(t, []harness.Row{row(4000, 50), row(4001, 70)}, rec.efficiencies())
 }

@@ -36,6 +36,8 @@ func bench(ctx context.Context, args []string, extra []harness.Workload, stdout,
 		status, err = messages(ctx, args[1:], stdout, stderr)
 	} else if len(args) > 0 && args[0] == watchingName {
 		status, err = watch(ctx, args[1:], stdout, stderr)
+	} else if len(args) > 0 && args[0] == plotName {
+		status, err = drawPlots(args[1:], stdout, stderr)
 	} else if name, rest, ok := findCommand(args); ok {
 		status, err = graphs(ctx, b, name, args, rest, stdout, stderr)
 	} else {
@@ -68,23 +70,23 @@ var commands = []command{{
 	workload: func(b *builtin, e taskbench.Experiment) (harness.Workload, error) {
 		return taskbench.Run(b.kit, e)
 	},
-	report: func(rec *record, _ bool) details { return rec.runs },
+	report: func(rec *record, _ bool) details { return details{write: rec.runs} },
 }, {
 	name:  "metg",
 	usage: metgUsage,
 	declare: func(fs *flag.FlagSet, o *graphOptions) {
 		fs.DurationVar(&o.Grains.Start, "grain", taskbench.DefaultStart, "begin the search with tasks of about this `DURATION`")
 		fs.DurationVar(&o.Grains.Limit, "maxgrain", taskbench.DefaultLimit, "give up when tasks of this `DURATION` are not efficient enough either")
-		fs.BoolVar(&o.sweeps, "sweeps", false, "also print every grain size that was measured")
+		fs.BoolVar(&o.sweeps, "sweeps", false, "also print every grain size that was measured, and write rows metg/PATTERN/efficiency to the -json file: the efficiency in %, with the granularity in ns as their size")
 	},
 	workload: func(b *builtin, e taskbench.Experiment) (harness.Workload, error) {
 		return taskbench.METG(b.kit, e)
 	},
 	report: func(rec *record, sweeps bool) details {
 		if !sweeps {
-			return nil
+			return details{}
 		}
-		return rec.sweeps
+		return details{rec.sweeps, rec.efficiencies}
 	},
 }}
 
@@ -93,7 +95,7 @@ func commandNames() string {
 	for _, c := range commands {
 		names = append(names, c.name)
 	}
-	return strings.Join(append(names, imbName, watchingName), ", ")
+	return strings.Join(append(names, imbName, watchingName, plotName), ", ")
 }
 
 // findCommand returns the command that the arguments begin with, and the rest of them.

@@ -47,7 +47,7 @@ func rows(ctx context.Context, b *builtin, args []string, extra []harness.Worklo
 		list(stdout, loads)
 		return exitOK, nil
 	}
-	return measure(ctx, &opts.measuring, opts.config(), b, loads, nil, stdout, stderr)
+	return measure(ctx, &opts.measuring, opts.config(), b, loads, details{}, stdout, stderr)
 }
 
 // builtin is the built-in workloads and the programs that they build.
@@ -90,10 +90,13 @@ func (b *builtin) profileOurs(c *cpuprof.Collector) func(peer string, sample fun
 	}
 }
 
-// A details function writes what a command has to say besides the rows.
-type details func(w io.Writer, markdown bool) error
+// details is what a command writes besides its rows. Both functions may be nil.
+type details struct {
+	write func(w io.Writer, markdown bool) error // writes tables that follow the rows
+	rows  func() []harness.Row                   // returns more rows for the -json file
+}
 
-// measure measures and writes all outputs. More may be nil.
+// measure measures and writes all outputs.
 func measure(ctx context.Context, opts *measuring, cfg harness.Config, b *builtin, loads []harness.Workload, more details, stdout, stderr io.Writer) (int, error) {
 	if err := checkOutputs(opts.json, opts.markdown, opts.cpuProfile); err != nil {
 		return exitUsage, err
@@ -116,10 +119,10 @@ func measure(ctx context.Context, opts *measuring, cfg harness.Config, b *builti
 		fmt.Fprintf(tableTo, "\nweft and the best of its rivals, in this run:\n\n")
 		_ = harness.WriteOutcomes(tableTo, outcomes)
 	}
-	if more == nil {
-		more = func(io.Writer, bool) error { return nil }
+	if more.write == nil {
+		more.write = func(io.Writer, bool) error { return nil }
 	}
-	_ = more(tableTo, false)
+	_ = more.write(tableTo, false)
 
 	status := exitOK
 	if rep.Failed || runErr != nil {
@@ -130,7 +133,11 @@ func measure(ctx context.Context, opts *measuring, cfg harness.Config, b *builti
 		errs = append(errs, fmt.Errorf("stopped early: %w", runErr))
 	}
 	if opts.json != "" {
-		errs = append(errs, writeJSON(opts.json, stdout, rep.Rows))
+		all := rep.Rows
+		if more.rows != nil {
+			all = append(all, more.rows()...)
+		}
+		errs = append(errs, writeJSON(opts.json, stdout, all))
 	}
 	if opts.markdown != "" {
 		errs = append(errs, writeFile(opts.markdown, func(w io.Writer) error {
@@ -144,7 +151,7 @@ func measure(ctx context.Context, opts *measuring, cfg harness.Config, b *builti
 			if err := harness.WriteMarkdown(w, rep.Rows); err != nil {
 				return err
 			}
-			return more(w, true)
+			return more.write(w, true)
 		}))
 	}
 	if prof != nil {

@@ -52,6 +52,7 @@ const usage = `usage: go run ./bench [options]
        go run ./bench metg [options]         its minimum effective task granularity
        go run ./bench imb [options]          messages, in the layout of the Intel MPI Benchmarks
        go run ./bench watching [options]     what statistics, a profile and a timeline cost
+       go run ./bench plot [options] FILE... plots of rows that were written with -json
 
 Measures weft and its peers in turn (peer, weft, peer, weft, …) and prints, for every row, the median, minimum and maximum of
 its samples, and weft's median over the peer's. One unrecorded sample of each warms up. Every sample checks its

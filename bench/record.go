@@ -4,8 +4,10 @@
 package main
 
 import (
+	"cmp"
 	"fmt"
 	"io"
+	"math"
 	"os"
 	"slices"
 	"strconv"
@@ -15,6 +17,7 @@ import (
 
 	"golang.org/x/term"
 
+	"weft/bench/internal/harness"
 	"weft/bench/internal/taskbench"
 )
 
@@ -111,6 +114,31 @@ func (r *record) sweeps(w io.Writer, markdown bool) error {
 		}
 	})
 	return t.write(w, markdown)
+}
+
+// efficiencies returns a row for each grain size of a search: the efficiency in percent, with the
+// granularity in nanoseconds as its size. The search is the one with the median METG.
+func (r *record) efficiencies() (rows []harness.Row) {
+	r.each(func(samples []taskbench.Result) {
+		samples = slices.DeleteFunc(slices.Clone(samples), func(s taskbench.Result) bool { return s.Err != nil })
+		if len(samples) == 0 {
+			return
+		}
+		slices.SortStableFunc(samples, func(a, b taskbench.Result) int { return cmp.Compare(a.Sweep.METG, b.Sweep.METG) })
+		s := samples[(len(samples)-1)/2]
+		known := map[int64]bool{}
+		for _, g := range s.Sweep.Readings {
+			size := int64(math.Round(g.Granularity))
+			if known[size] {
+				continue // there is one row for each size
+			}
+			known[size] = true
+			row := harness.Row{Name: s.Experiment + "/efficiency", Peer: s.System, Workers: s.Workers, Ranks: 1, Size: size, Unit: "%", OK: true}
+			row.Summarize([]float64{100 * g.Efficiency})
+			rows = append(rows, row)
+		}
+	})
+	return rows
 }
 
 func median(samples []taskbench.Result, of func(taskbench.Result) float64) float64 {
