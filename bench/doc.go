@@ -15,5 +15,6 @@
 //	go run ./bench watching                  # what statistics, a profile and a timeline cost
 //	go run ./bench plot -out plots msg.json  # plots of rows that were written with -json
 //
-// docs/benchmarks.md says what each figure means, how it is checked and how to reproduce it.
+// docs/benchmarks.md says what the figures mean, docs/measurements.md how each is measured and
+// checked.
 package main
