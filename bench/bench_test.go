@@ -54,7 +54,7 @@ func readRows(t *testing.T, name string) []harness.Row {
 }
 
 func TestQuickRunOfTasksAndMessages(t *testing.T) {
-	// libomp's threads would spin, and be waited for, after every sample
+	// otherwise libomp's threads spin after every sample, and the peer waits for them
 	t.Setenv("KMP_BLOCKTIME", "0")
 	file := filepath.Join(t.TempDir(), "rows.json")
 	status, stdout, stderr := runBench(t, nil, "-quick", "-run", "^(task|msg)/", "-workers", "1,2", "-peers", "-json", file)
@@ -118,7 +118,7 @@ func TestProfile(t *testing.T) {
 	var status int
 	var stdout, stderr string
 	for _, least := range []string{"200ms", "1s", "5s"} {
-		// on a busy machine a short stretch may get no sample
+		// on a busy machine a short run may get no sample
 		status, stdout, stderr = runBench(t, nil, "-quick", "-run", "task/chain$", "-only", "weft", "-workers", "1", "-mintime", least,
 			"-top", "5", "-cpuprofile", file)
 		if !strings.Contains(stderr, "no CPU samples") {
@@ -179,7 +179,7 @@ func TestUsageErrorsSayWhatIsLegal(t *testing.T) {
 		{[]string{"-run", "nothing"}, "task/chain"},
 		{[]string{"-only", "nobody"}, "channels"},
 		{[]string{"-top", "-1"}, "-top"},
-		{[]string{"chain"}, `unexpected argument "chain": there are the commands taskbench, metg, imb, watching, plot, `},
+		{[]string{"chain"}, `unexpected argument "chain": a command must come first, one of taskbench, metg, imb, watching, plot; `},
 		{[]string{"-json", "no/such/folder/rows.json"}, "-json: open no/such/folder/rows.json"},
 		{[]string{"-markdown", "."}, "-markdown: open ."},
 		{[]string{"taskbench", "-cpuprofile", "no/such/folder/cpu"}, "-cpuprofile: open no/such/folder/cpu"},
@@ -204,7 +204,7 @@ func TestHelpAndList(t *testing.T) {
 	require.Contains(t, stdout, "task/forkjoin")
 }
 
-// Looking whether a file can be written neither makes it nor changes it.
+// The test whether a file can be written neither creates nor changes it.
 func TestOutputsAreLeftAsTheyAre(t *testing.T) {
 	dir := t.TempDir()
 	old, fresh := filepath.Join(dir, "old.json"), filepath.Join(dir, "new.json")
@@ -228,7 +228,7 @@ func TestJSONToStandardOutput(t *testing.T) {
 	require.Contains(t, stderr, "median")
 }
 
-// A file that cannot be written is a mistake that is found before anything is measured.
+// A file that cannot be written is an error before anything is measured.
 func TestOutputsAreCheckedFirst(t *testing.T) {
 	dir := t.TempDir()
 	bad := filepath.Join(dir, "no", "such")

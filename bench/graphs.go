@@ -16,8 +16,8 @@ import (
 )
 
 const aboutGraphs = `A graph has -steps rows of -width tasks. The task (step, point) depends on points of the row before, as -type says, checks that
-it got exactly their outputs, and makes iterations of the -kernel. A wrong or missing dependence is a wrong answer: the row
-is FAILED and the exit status 1. Creating the tasks is part of the time.
+its inputs are exactly their outputs, and makes iterations of the -kernel. A wrong or missing dependence is a wrong answer: the row
+is FAILED and the exit status 1. The creation of the tasks is part of the time.
 
 `
 
@@ -36,7 +36,7 @@ search: double or halve the iterations until the efficiency is lost, then bisect
 
 ` + aboutGraphs
 
-// graphOptions is the command line of a command.
+// graphOptions is the command line of a command that runs graphs.
 type graphOptions struct {
 	measuring
 	taskbench.Experiment
@@ -58,7 +58,7 @@ func parseGraphs(c *command, args, rest []string, stderr io.Writer) (*graphOptio
 	fs.StringVar(&kernel, "kernel", string(taskbench.Compute), "`NAME` of what tasks do: "+join2(taskbench.Kinds()))
 	fs.Float64Var(&o.Imbalance, "imbalance", 0, "imbalanced: iterations vary by this part `F` of them, 0 for the default, 1")
 	fs.IntVar(&o.Scratch, "scratch", 0, "memory: `BYTES` of memory per output, 0 for the default, 256 KiB")
-	fs.StringVar(&reference, "peak", string(taskbench.OwnPeak), "`WHOSE` peak efficiencies are relative to: "+join2(taskbench.References())+" (of all that are measured)")
+	fs.StringVar(&reference, "peak", string(taskbench.OwnPeak), "`PEAK` that efficiencies are relative to: "+join2(taskbench.References())+" (of all systems that are measured)")
 	c.declare(fs, o)
 	if err := parse(fs, rest, c.usage, stderr); err != nil {
 		return nil, err
@@ -81,7 +81,7 @@ func parseGraphs(c *command, args, rest []string, stderr io.Writer) (*graphOptio
 
 func join2[T ~string](list []T) string { return strings.ReplaceAll(join(list), " ", ", ") }
 
-// graphs runs a command. An error from before anything is measured is returned with exitUsage.
+// graphs runs a command. It returns exitUsage with an error that it finds before it measures.
 func graphs(ctx context.Context, b *builtin, c *command, args, rest []string, stdout, stderr io.Writer) (int, error) {
 	o, err := parseGraphs(c, args, rest, stderr)
 	if err != nil {

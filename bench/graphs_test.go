@@ -63,7 +63,7 @@ func TestMETGCommand(t *testing.T) {
 	require.Contains(t, stderr, "metg/no_comm goroutines, workers 1: METG ")
 }
 
-// A grain limit that no system can be efficient at fails the row, and says why.
+// A limit of the grain at which no system is efficient fails the row, and the error says why.
 func TestMETGUnreached(t *testing.T) {
 	status, stdout, stderr := runBench(t, nil, "metg", "-type", "all_to_all", "-steps", "200", "-only", "channels", "-workers", "2", "-reps", "1",
 		"-mintime", "1ms", "-grain", "1ns", "-maxgrain", "1ns")
@@ -92,7 +92,7 @@ func TestGraphUsageErrorsSayWhatIsLegal(t *testing.T) {
 		{[]string{"metg", "-grain", "1s", "-maxgrain", "1ms"}, "at least as much"},
 		{[]string{"metg", "-grain", "-1s"}, "more than 0"},
 		{[]string{"metg", "-iter", "5"}, "-h"},
-		{[]string{"metgs"}, "commands taskbench, metg, imb"},
+		{[]string{"metgs"}, "one of taskbench, metg, imb"},
 	} {
 		status, stdout, stderr := runBench(t, nil, c.args...)
 		require.Equal(t, exitUsage, status, c.args)

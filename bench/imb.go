@@ -23,15 +23,15 @@ const imbName = "imb"
 
 const imbUsage = `usage: go run ./bench imb [options] [benchmark...]
 
-Measures messages between ranks and prints what it measures in the layout of the Intel MPI Benchmarks. A benchmark is one of
+Measures messages between ranks and prints the figures in the layout of the Intel MPI Benchmarks. A benchmark is one of
 ` + "PingPong, PingPing, Sendrecv, Exchange, Uniband, Biband; Barrier, Bcast, Reduce, Allreduce, Scan, Allgather, Alltoall, Gather,\n" +
-	`Scatter; the collectives with an I before, which are measured alone and with computation beside them; and
+	`Scatter; the nonblocking collectives, with an I before the name, measured alone and together with computation; and
 
-  TestLoop  PingPong that receives by a loop of Test; ProbeLoop: that learns of a message by a loop of Iprobe
-  Asleep    a message and its answer, whose receiver sleeps in Recv; OnDone: that answers in a callback (medians)
-  Overlap   an exchange of messages of 1 MiB with computation beside it
+  TestLoop  PingPong that receives by a loop of Test; ProbeLoop: PingPong that learns of a message by a loop of Iprobe
+  Asleep    a message and its answer, whose receiver sleeps in Recv; OnDone: whose receiver answers in a callback (medians)
+  Overlap   an exchange of messages of 1 MiB together with computation
   Progress  a message of 1 MiB to a rank that has posted its receive and computes
-  Idle      processor time of a process, in microseconds, that waits for a message for a second
+  Idle      processor time, in microseconds, of a process that waits for a message for a second
   Start     from the command that starts the ranks to their first barrier
 
 or of the sets P2P, Coll (the default is these two), NBC, Loops, Extra and all. Contents are checked before a row is measured; wrong
@@ -41,8 +41,8 @@ contents make the row FAILED and the exit status 1.
 mpi-openmpi or mpi-mpich (processes that the library's mpirun starts). A program that has been started as one of several ranks,
 by weft run or mpirun, measures with those.
 
--peers measures Open MPI and MPICH too, with bench/peers/mpi/imb.c, which does the same, in turns with ours (-rounds), and prints
-medians, ratios and the goals.
+-peers measures Open MPI and MPICH too, with bench/peers/mpi/imb.c, which makes the same operations, in turns with weft (-rounds), and
+prints medians, ratios and the goals.
 
 `
 
@@ -55,7 +55,7 @@ type imbOptions struct {
 	peers   bool
 	rounds  int
 	json    string
-	lines   bool // report rows as lines: we have been started by a run of this command
+	lines   bool // report rows as lines: another run of this command started this process
 }
 
 func parseIMB(args []string, stderr io.Writer) (*imbOptions, error) {
@@ -68,21 +68,21 @@ func parseIMB(args []string, stderr io.Writer) (*imbOptions, error) {
 	)
 	fs.IntVar(&n, "n", 0, "greatest number of ranks: `N` (default 2; that of this process, if it was started as one of several ranks)")
 	fs.IntVar(&npmin, "npmin", 0, "measure with `N` ranks, twice as many, and so on, up to -n (default that of -n)")
-	fs.StringVar(&msglen, "msglen", "", "comma-separated `LIST` of sizes in bytes, or with K or M behind: 8,64K,1M")
+	fs.StringVar(&msglen, "msglen", "", "comma-separated `LIST` of sizes in bytes, or followed by K or M: 8,64K,1M")
 	fs.StringVar(&msglog, "msglog", "0:22", "sizes 0 and the powers of 2 from `MIN:MAX`, or up to MAX")
 	fs.Int64Var(&o.Iter, "iter", 1000, "repetitions of an operation: `N` at most")
-	fs.Int64Var(&o.Volume, "vol", 40<<20, "repeat large ones until so many `BYTES`, in messages of one rank")
-	fs.Float64Var(&seconds, "time", 2, "repeat slow ones for so many `SECONDS`")
+	fs.Int64Var(&o.Volume, "vol", 40<<20, "stop the repetitions of large operations after so many `BYTES`, in messages of one rank")
+	fs.Float64Var(&seconds, "time", 2, "stop the repetitions of slow operations after so many `SECONDS`")
 	fs.IntVar(&sync, "sync", 1, "`1`: a barrier after every collective, outside of the time; 0: none")
 	fs.StringVar(&fabrics, "fabric", "inproc", "comma-separated `LIST` of what connects ranks: "+strings.Join(imb.Fabrics(), ", "))
 	fs.BoolVar(&o.peers, "peers", false, "also measure Open MPI and MPICH where they are installed")
-	fs.IntVar(&o.rounds, "rounds", 3, "with -peers, or several fabrics: turns, each with a sample of every row: `N`")
+	fs.IntVar(&o.rounds, "rounds", 3, "with -peers, or several fabrics: `N` rounds, each with a sample of every row")
 	fs.StringVar(&o.json, "json", "", "write rows to `FILE` as a JSON array; - is standard output, and tables go to standard error")
-	fs.BoolVar(&o.lines, "lines", false, "report rows as lines of JSON, as they come; only of ranks in this process, or of those that it was started with")
+	fs.BoolVar(&o.lines, "lines", false, "report each row at once as a line of JSON; only with ranks of this process, or of the job that it belongs to")
 	fs.StringVar(&bench, "bench", "", "`NAME` of a benchmark, in place of an argument")
 	fs.StringVar(&list, "sizes", "", "-msglen by another name: `LIST`")
 	var names []string
-	for rest := args; ; rest = fs.Args()[1:] { // options may stand behind benchmarks
+	for rest := args; ; rest = fs.Args()[1:] { // options may follow benchmarks
 		if err := parse(fs, rest, imbUsage, stderr); err != nil {
 			return nil, err
 		}
@@ -117,7 +117,7 @@ func parseIMB(args []string, stderr io.Writer) (*imbOptions, error) {
 	}
 	switch {
 	case n < 0 || n > maxWorkers || npmin < 0 || npmin > n:
-		errs = append(errs, fmt.Errorf("-n %d -npmin %d: numbers of ranks are 1 to %d, the least first", n, npmin, maxWorkers))
+		errs = append(errs, fmt.Errorf("-n %d -npmin %d: legal are 1 to %d ranks, and -npmin at most -n", n, npmin, maxWorkers))
 	case npmin == 0:
 		o.ranks = []int{n}
 	default:
@@ -137,9 +137,9 @@ func parseIMB(args []string, stderr io.Writer) (*imbOptions, error) {
 			switch {
 			case !given[name]:
 			case imb.Launched():
-				errs = append(errs, fmt.Errorf("-%s: this process has been started as one of several ranks, measures with all of them, and nothing else", name))
+				errs = append(errs, fmt.Errorf("-%s: this process has been started as one of several ranks, and measures with all of them only", name))
 			case name != "fabric" || fabrics != "inproc":
-				errs = append(errs, fmt.Errorf("-%s: with -lines, this process measures with -n ranks of its own, and nothing else", name))
+				errs = append(errs, fmt.Errorf("-%s: with -lines, this process measures with -n ranks of its own only", name))
 			}
 		}
 	}
@@ -175,7 +175,7 @@ func parseSizes(list string) ([]int64, error) {
 	return slices.Compact(sizes), nil
 }
 
-const maxSize = 1 << 30 // what a C int counts, which the peers have
+const maxSize = 1 << 30 // the peers count bytes in a C int
 
 func parseMsglog(text string) ([]int64, error) {
 	low, high := 0, 0
@@ -197,7 +197,7 @@ func parseMsglog(text string) ([]int64, error) {
 	return sizes, nil
 }
 
-// messages runs the command. An error from before anything is measured is returned with exitUsage.
+// messages runs the command. It returns exitUsage with an error that it finds before it measures.
 func messages(ctx context.Context, args []string, stdout, stderr io.Writer) (int, error) {
 	o, err := parseIMB(args, stderr)
 	if err != nil {
@@ -209,7 +209,7 @@ func messages(ctx context.Context, args []string, stdout, stderr io.Writer) (int
 	return compare(ctx, o, stdout, stderr)
 }
 
-// measureHere measures with the ranks that this process belongs to.
+// measureHere measures with the ranks of the job that this process belongs to.
 func measureHere(ctx context.Context, o *imbOptions, stdout io.Writer) (int, error) {
 	table, failed := imb.NewTable(stdout), false
 	report := func(r imb.Row) error { table.Row(r); return nil }
@@ -262,7 +262,7 @@ func compare(ctx context.Context, o *imbOptions, stdout, stderr io.Writer) (int,
 			}
 			for range rounds {
 				for i := range chosen {
-					p := &chosen[len(chosen)-1-i] // theirs, then ours
+					p := &chosen[len(chosen)-1-i] // the others first, then weft
 					if skipped[p.Name] || ctx.Err() != nil || !p.Ours && imb.OursOnly(name) {
 						continue
 					}
@@ -281,7 +281,7 @@ func compare(ctx context.Context, o *imbOptions, stdout, stderr io.Writer) (int,
 						fmt.Fprintf(stderr, "bench: peer %s: %v\n", p.Name, err)
 					case err != nil:
 						errs = append(errs, fmt.Errorf("%s, %d ranks, %s: %w", name, n, p.Name, err))
-						skipped[p.Name] = true // it would say the same again
+						skipped[p.Name] = true // the error would be the same again
 					}
 				}
 			}
@@ -303,7 +303,7 @@ func compare(ctx context.Context, o *imbOptions, stdout, stderr io.Writer) (int,
 	return exitOK, nil
 }
 
-// choose returns the peers that are measured, ours first.
+// choose returns the peers to measure, those of weft first.
 func (o *imbOptions) choose() []imb.Peer {
 	var chosen []imb.Peer
 	classes := map[string]bool{}

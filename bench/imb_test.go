@@ -26,8 +26,8 @@ func TestIMBInProcess(t *testing.T) {
 	require.Regexp(t, "(?s)Benchmarking PingPong\n# #processes = 3.* 1024 .*Benchmarking Allreduce", stdout)
 }
 
-// What needs more ranks than there are is skipped, and the rest measured. A run in which nothing is
-// left has failed.
+// A benchmark that needs more ranks is skipped, and the others are measured. A run that measures
+// nothing fails.
 func TestIMBWithTooFewRanks(t *testing.T) {
 	status, stdout, stderr := runBench(t, nil, "imb", "-npmin", "1", "-n", "2", "-msglen", "8", "-iter", "2", "PingPong", "Bcast")
 	require.Equal(t, exitOK, status, stderr)
@@ -38,8 +38,7 @@ func TestIMBWithTooFewRanks(t *testing.T) {
 	require.Contains(t, stderr, "nothing was measured")
 }
 
-// Elsewhere than in the repository the programs that start ranks cannot be built, and that is what
-// is said.
+// Outside the repository the programs that start ranks cannot be built, and the error says so.
 func TestIMBElsewhere(t *testing.T) {
 	t.Chdir(t.TempDir())
 	status, _, stderr := runBench(t, nil, "imb", "-fabric", "tcp", "-msglen", "8", "-iter", "2", "PingPong")
@@ -82,7 +81,7 @@ func TestIMBOptions(t *testing.T) {
 	require.Equal(t, []int{2, 4, 6}, o.ranks)
 }
 
-// What a run of the command would heed and one of several ranks does not is refused.
+// One of several ranks refuses the options that only a run of the command obeys.
 func TestIMBOptionsOfOneOfSeveralRanks(t *testing.T) {
 	t.Setenv("WEFT_JOB", "1")
 	for _, option := range []string{"-fabric=inproc", "-npmin=1", "-peers", "-rounds=2", "-json=-"} {
@@ -96,7 +95,7 @@ func TestIMBOptionsOfOneOfSeveralRanks(t *testing.T) {
 // requireNothingLeft ends a run, as a batch system would, while it measures.
 func requireNothingLeft(t *testing.T, self string) {
 	if runtime.GOOS == "windows" {
-		return // which has no such signal
+		return // Windows has no such signal
 	}
 	dir := t.TempDir()
 	cmd := exec.CommandContext(t.Context(), self, "imb", "-fabric", "tcp", "-msglen", "8", "-iter", "1000000000", "-vol", "1000000000000", "-time", "1000", "PingPong", "Bcast")
@@ -120,8 +119,8 @@ func requireNothingLeft(t *testing.T, self string) {
 	require.Empty(t, left)
 }
 
-// The whole way: a launcher and programs that are built, ranks as processes, and the other
-// libraries where they are installed.
+// The whole command: built programs and a launcher, ranks as processes, and the other libraries if
+// they are installed.
 func TestIMBWithProcesses(t *testing.T) {
 	if testing.Short() {
 		t.Skip("builds programs")
@@ -137,7 +136,7 @@ func TestIMBWithProcesses(t *testing.T) {
 	requireNothingLeft(t, self)
 	out, err = exec.CommandContext(t.Context(), self, "imb", "-n", "2", "-msglen", "8,100K", "-iter", "3", "-rounds", "1", "-peers",
 		"-json", rows, "Allreduce", "Start", "Exchange").CombinedOutput()
-	// A run of ours that does not end is a failure, whatever the others do.
+	// A run of weft that does not end is a failure, whatever the other libraries do.
 	require.NotRegexp(t, `weft-\S+: .*it was ended after`, string(out))
 	if err != nil && strings.Contains(string(out), "it was ended after") {
 		t.Skip("the other libraries, which spin, have too few processors here")

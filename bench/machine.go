@@ -11,7 +11,7 @@ import (
 	"strings"
 )
 
-// machine names what the figures belong to: they do not carry over to another one.
+// machine describes the machine. Figures do not carry over from one machine to another.
 func machine() string {
 	s := fmt.Sprintf("%s/%s, %s, %d processors", runtime.GOOS, runtime.GOARCH, runtime.Version(), runtime.NumCPU())
 	if m := processorModel(); m != "" {
@@ -20,7 +20,7 @@ func machine() string {
 	return s
 }
 
-// processorModel is the first model name that Linux lists; elsewhere it is empty.
+// processorModel returns the first model name that Linux lists, and "" on other systems.
 func processorModel() string {
 	f, err := os.Open("/proc/cpuinfo")
 	if err != nil {

@@ -20,14 +20,14 @@ import (
 )
 
 func main() {
-	// SIGTERM as well: what is built lies in the temporary directory.
+	// SIGTERM as well: the built programs in the temporary directory must be removed.
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	context.AfterFunc(ctx, stop) // a second signal ends the program at once
 	os.Exit(bench(ctx, os.Args[1:], nil, os.Stdout, os.Stderr))
 }
 
-// bench is the program. Workloads in extra are measured after the built-in ones; tests plant theirs
-// here.
+// bench is the program. It measures the workloads in extra after the built-in ones; tests pass
+// theirs here.
 func bench(ctx context.Context, args []string, extra []harness.Workload, stdout, stderr io.Writer) int {
 	b := newBuiltin()
 	defer b.close()
@@ -98,7 +98,7 @@ func commandNames() string {
 	return strings.Join(append(names, imbName, watchingName, plotName), ", ")
 }
 
-// findCommand returns the command that the arguments begin with, and the rest of them.
+// findCommand returns the command that the first argument names, and the other arguments.
 func findCommand(args []string) (c *command, rest []string, ok bool) {
 	if len(args) == 0 {
 		return nil, args, false

@@ -33,7 +33,7 @@ const (
 //go:embed peers
 var peers embed.FS
 
-// rows is the main command. An error from before anything is measured is returned with exitUsage.
+// rows is the main command. It returns exitUsage with an error that it finds before it measures.
 func rows(ctx context.Context, b *builtin, args []string, extra []harness.Workload, stdout, stderr io.Writer) (int, error) {
 	opts, err := parseOptions(args, stderr)
 	if err != nil {
@@ -50,7 +50,7 @@ func rows(ctx context.Context, b *builtin, args []string, extra []harness.Worklo
 	return measure(ctx, &opts.measuring, opts.config(), b, loads, details{}, stdout, stderr)
 }
 
-// builtin is the built-in workloads and the programs that they build.
+// builtin holds the programs that the built-in workloads build.
 type builtin struct {
 	kit  *native.Kit
 	heat *heat.Program
@@ -69,15 +69,14 @@ func (b *builtin) workloads(patterns bool) []harness.Workload {
 	return slices.Concat(tasks.Workloads(b.kit), taskbench.Rows(b.kit, patterns), wake.Workloads(), msg.Workloads(), heat.Workloads(b.heat))
 }
 
-// close removes what was built. It lies in the temporary directory: failing to remove it is nothing
-// to stop for.
+// close removes the programs. It ignores errors: the programs lie in the temporary directory.
 func (b *builtin) close() {
 	_ = b.kit.Close()
 	_ = b.heat.Close()
 }
 
-// profileOurs has c see weft's samples and nothing else: those of this process, and of the heat
-// processes.
+// profileOurs returns a function that profiles weft's samples and nothing else: those of this
+// process, and of the heat processes.
 func (b *builtin) profileOurs(c *cpuprof.Collector) func(peer string, sample func()) {
 	return func(peer string, sample func()) {
 		if peer != harness.Ours {

@@ -20,8 +20,8 @@ import (
 	"weft/bench/internal/harness"
 )
 
-// options is the command line of the main command. The others have measuring, and options of their
-// own.
+// options is the command line of the main command. The other commands embed measuring and add
+// options.
 type options struct {
 	measuring
 	list     bool
@@ -30,9 +30,9 @@ type options struct {
 	quick    bool
 }
 
-// measuring is the options that all commands share.
+// measuring holds the options that all measuring commands share.
 type measuring struct {
-	args       []string // as given, for the record
+	args       []string // as given, for the Markdown file
 	reps       int
 	workers    []int
 	peers      bool
@@ -54,7 +54,7 @@ const usage = `usage: go run ./bench [options]
        go run ./bench watching [options]     what statistics, a profile and a timeline cost
        go run ./bench plot [options] FILE... plots of rows that were written with -json
 
-Measures weft and its peers in turn (peer, weft, peer, weft, …) and prints, for every row, the median, minimum and maximum of
+Measures weft and its peers in turns (peer, weft, peer, weft, …) and prints, for every row, the median, minimum and maximum of
 its samples, and weft's median over the peer's. One unrecorded sample of each warms up. Every sample checks its
 answer; a wrong answer makes the row FAILED and the exit status 1.
 
@@ -69,14 +69,14 @@ func (o *measuring) declare(fs *flag.FlagSet) {
 	fs.BoolVar(&o.peers, "peers", false, "also measure peers that need other tools: libgomp (gcc), libomp (clang), tbb (g++)")
 	fs.StringVar(&o.onlyList, "only", "", "measure only the peers in the comma-separated `LIST`, e.g. weft,channels")
 	fs.DurationVar(&o.minTime, "mintime", 100*time.Millisecond, "repeat short programs within a sample for at least this `DURATION`")
-	fs.DurationVar(&o.budget, "budget", 20*time.Second, "a row whose samples have taken this `DURATION` takes no more; 0 means no limit")
+	fs.DurationVar(&o.budget, "budget", 20*time.Second, "a row whose samples took this `DURATION` takes no more; 0 means no limit")
 	fs.StringVar(&o.json, "json", "", "also write the rows to `FILE` as a JSON array; - is standard output, and the table goes to standard error")
 	fs.StringVar(&o.markdown, "markdown", "", "also write the rows to `FILE` as a Markdown table, with a line about the machine")
 	fs.StringVar(&o.cpuProfile, "cpuprofile", "", "write a CPU profile of weft's samples, and of nothing else, to `FILE`")
 	fs.IntVar(&o.top, "top", 0, "print the `N` functions with the most flat time in weft's samples, and the time per package")
 }
 
-// check looks at the options once they are parsed, and fills in defaults.
+// check validates the parsed options and fills in defaults.
 func (o *measuring) check() error {
 	var errs []error
 	if o.workerList == "" {
@@ -93,7 +93,7 @@ func (o *measuring) check() error {
 		errs = append(errs, fmt.Errorf("-reps %d: at least 1 is needed", o.reps))
 	}
 	if o.top < 0 {
-		errs = append(errs, fmt.Errorf("-top %d: a number of functions is needed", o.top))
+		errs = append(errs, fmt.Errorf("-top %d: 0 or more is needed", o.top))
 	}
 	if o.minTime < 0 || o.budget < 0 {
 		errs = append(errs, errors.New("-mintime and -budget: a duration must not be negative"))
@@ -106,8 +106,8 @@ func (o *measuring) check() error {
 	return errors.Join(errs...)
 }
 
-// canWrite reports why a file that is to be written at the end cannot be; minutes of measuring
-// would be lost. It leaves the file as it is.
+// canWrite returns an error if the file cannot be written: otherwise minutes of measuring would be
+// lost at the end. It leaves the file unchanged.
 func canWrite(file string) error {
 	if file == "" || file == "-" {
 		return nil
@@ -125,12 +125,12 @@ func canWrite(file string) error {
 	return err
 }
 
-// config says what is measured, but for what the main command can choose.
+// config returns what to measure, without the choices of the main command.
 func (o *measuring) config() harness.Config {
 	return harness.Config{Workers: o.workers, Reps: o.reps, Extra: o.peers, Only: o.only, MinTime: o.minTime, Budget: o.budget}
 }
 
-// parse parses the arguments of a command. Usage comes before the list of options.
+// parse parses the arguments of a command. With -h it prints usage, then the list of options.
 func parse(fs *flag.FlagSet, args []string, usage string, stderr io.Writer) error {
 	fs.SetOutput(io.Discard) // flag would print the whole usage after every mistake
 	err := fs.Parse(args)
@@ -151,7 +151,7 @@ func parseOptions(args []string, stderr io.Writer) (*options, error) {
 	fs := flag.NewFlagSet("bench", flag.ContinueOnError)
 	var run string
 	o.declare(fs)
-	fs.BoolVar(&o.list, "list", false, "print the workloads with their sizes and peers, and stop")
+	fs.BoolVar(&o.list, "list", false, "print the workloads with their sizes and peers, and exit")
 	fs.BoolVar(&o.patterns, "patterns", false, "add metg/PATTERN for more patterns of Task Bench; without it there is only metg/stencil_1d")
 	fs.StringVar(&run, "run", "", "measure the workloads whose name matches `REGEXP` (default all)")
 	fs.BoolVar(&o.quick, "quick", false, "tiny sizes, and unless they are given -reps 2 and -mintime 1ms: does everything work and check? The figures mean nothing")
@@ -169,7 +169,7 @@ func parseOptions(args []string, stderr io.Writer) (*options, error) {
 
 	var errs []error
 	if fs.NArg() > 0 {
-		errs = append(errs, fmt.Errorf("unexpected argument %q: there are the commands %s, which come first, and options (-h lists them)", fs.Arg(0), commandNames()))
+		errs = append(errs, fmt.Errorf("unexpected argument %q: a command must come first, one of %s; -h lists the options", fs.Arg(0), commandNames()))
 	}
 	var err error
 	if o.run, err = regexp.Compile(run); err != nil {
@@ -186,7 +186,7 @@ func defaultWorkers() string {
 	return "1"
 }
 
-const maxWorkers = 1024 // more than any machine this runs on; catches a slip of the finger
+const maxWorkers = 1024 // more than any machine has; catches a typing error
 
 func parseWorkers(list string) ([]int, error) {
 	var out []int
@@ -202,7 +202,7 @@ func parseWorkers(list string) ([]int, error) {
 	return out, nil
 }
 
-// checkAgainst reports options that select nothing.
+// checkAgainst returns an error for options that select nothing.
 func (o *options) checkAgainst(loads []harness.Workload) error {
 	var names []string
 	for _, w := range loads {
@@ -214,7 +214,7 @@ func (o *options) checkAgainst(loads []harness.Workload) error {
 	return o.checkPeers(loads)
 }
 
-// checkPeers reports names of peers that no workload has.
+// checkPeers returns an error for the name of a peer that no workload has.
 func (o *measuring) checkPeers(loads []harness.Workload) error {
 	var peers []string
 	for _, w := range loads {

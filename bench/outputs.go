@@ -9,12 +9,11 @@ import (
 	"os"
 )
 
-// standardOutput is the name of a file that is standard output.
+// standardOutput, as the name of a file, means standard output.
 const standardOutput = "-"
 
-// checkOutputs finds, before anything is measured, which of the files that are written at the end
-// cannot be. An empty name is no file. What is there stays as it is, and what is not there is not
-// made.
+// checkOutputs returns an error for each file that cannot be written. It is called before anything
+// is measured. An empty name is no file. Existing files stay unchanged, and no file is created.
 func checkOutputs(names ...string) error {
 	var errs []error
 	for _, name := range names {

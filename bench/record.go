@@ -21,17 +21,17 @@ import (
 	"weft/bench/internal/taskbench"
 )
 
-// A record is what samples of graphs had to say besides their figures.
+// A record holds the samples of graphs with their details, for the tables that follow the rows.
 type record struct {
-	quiet   bool // there is a progress bar
+	quiet   bool // a progress bar is shown instead of lines
 	stderr  io.Writer
 	results []taskbench.Result
 }
 
-// add keeps a sample and says that it was taken.
+// add keeps a sample and reports it on stderr.
 func (r *record) add(s taskbench.Result) {
 	r.results = append(r.results, s)
-	if r.quiet || s.Err != nil { // errors are reported where all are
+	if r.quiet || s.Err != nil { // the observer reports errors
 		return
 	}
 	what := fmt.Sprintf("%.4g ns/task", s.PerTask)
@@ -49,9 +49,9 @@ func atMost(s *taskbench.Sweep) string {
 	return d
 }
 
-// each calls f with the samples of each row, less the first, which is the unrecorded one, if there
-// are others. Rows come in the order of the table: a group is measured from its last peer to its
-// first.
+// each calls f with the samples of each row, in the order of the table. It leaves out the first
+// sample, the unrecorded one, if there are others. A group is measured from its last peer to its
+// first, so each reverses the peers.
 func (r *record) each(f func(samples []taskbench.Result)) {
 	type group struct {
 		name    string
@@ -79,7 +79,7 @@ func (r *record) each(f func(samples []taskbench.Result)) {
 	}
 }
 
-// runs is the details of the command taskbench.
+// runs writes the details of the command taskbench.
 func (r *record) runs(w io.Writer, markdown bool) error {
 	t := grid{heads: []string{"graph", "peer", "workers", "tasks", "tasks/s", "granularity", "efficiency", "inputs and outputs"}}
 	r.each(func(samples []taskbench.Result) {
@@ -101,7 +101,7 @@ func (r *record) runs(w io.Writer, markdown bool) error {
 	return t.write(w, markdown)
 }
 
-// sweeps is the details of the command metg: every grain size of the last search of each row.
+// sweeps writes the details of the command metg: every grain size of the last search of each row.
 func (r *record) sweeps(w io.Writer, markdown bool) error {
 	t := grid{heads: []string{"graph", "peer", "workers", "iterations", "granularity", "efficiency"}}
 	r.each(func(samples []taskbench.Result) {

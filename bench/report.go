@@ -39,8 +39,8 @@ func join[T any](list []T) string {
 	return strings.Trim(fmt.Sprint(list), "[]")
 }
 
-// observe returns an observer that prints groups to table as they are completed and shows on stderr
-// what is going on: a progress bar where stderr is a terminal, else a line per row.
+// observe returns an observer that prints each complete group to table and shows the progress on
+// stderr: a progress bar if stderr is a terminal, else a line for each row.
 func observe(plan *harness.Plan, table, stderr io.Writer) harness.Observer {
 	t := harness.NewTable(table, plan)
 	say := func(format string, args ...any) { fmt.Fprintf(stderr, format+"\n", args...) }

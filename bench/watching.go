@@ -19,14 +19,14 @@ const watchingName = "watching"
 
 const watchingUsage = `usage: go run ./bench watching [options]
 
-Measures what it costs to watch the tasks of task/blocks, which do no work: statistics, a sampled profile, a timeline, each against a
-program that watches nothing; and that one against one that is built without the probe of tasks. Each is a process of its own; in a round
-all run once, in an order by chance, and ratios are of two of one round. The interval has the true median in it in nineteen of twenty cases.
-It needs the go command and weft's source.
+Measures what it costs to observe the tasks of task/blocks, which do no work: statistics, a sampled profile, and a timeline, each compared
+with a program that observes nothing; and that program compared with a program that is built without the probe of tasks. Each is a process
+of its own. In a round each runs once, in random order, and a ratio is of two processes in one round. The interval contains the true median
+in nineteen of twenty cases. The command needs the go command and weft's source.
 
 `
 
-// watch is the command watching.
+// watch runs the command watching.
 func watch(ctx context.Context, args []string, stdout, stderr io.Writer) (int, error) {
 	fs := flag.NewFlagSet(watchingName, flag.ContinueOnError)
 	fs.SetOutput(stderr)
@@ -39,7 +39,7 @@ func watch(ctx context.Context, args []string, stdout, stderr io.Writer) (int, e
 	}}
 	fs.IntVar(&o.Pairs, "pairs", 20, "`N` rounds, each with one of every pair")
 	fs.DurationVar(&o.Time, "time", 300*time.Millisecond, "each process measures for this `DURATION`")
-	way := fs.String("way", "", "measure only in this `WAY`, in this process, and write the result as JSON")
+	way := fs.String("way", "", "measure only this `WAY`, in this process, and write the result as JSON")
 	if err := fs.Parse(args); err != nil {
 		return exitUsage, err
 	}

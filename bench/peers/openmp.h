@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: The weft authors
 // SPDX-License-Identifier: Apache-2.0
 
-// How OpenMP programs run a workload: one thread creates, inside of a parallel region, and the
-// others help.
+// How OpenMP programs run a workload: one thread creates the tasks inside a parallel region, and
+// all threads execute them.
 
 #ifndef WEFT_BENCH_OPENMP_H
 #define WEFT_BENCH_OPENMP_H
@@ -12,7 +12,7 @@
 static double timed(void (*create)(void))
 {
     double took = 0;
-    omp_set_dynamic(0); // exactly as many threads as asked for
+    omp_set_dynamic(0); // exactly this number of threads
     #pragma omp parallel num_threads(threads)
     #pragma omp single
     {

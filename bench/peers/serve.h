@@ -1,17 +1,16 @@
 // SPDX-FileCopyrightText: The weft authors
 // SPDX-License-Identifier: Apache-2.0
 
-// What all peers in C and C++ share: the conversation with the benchmark. A program is called as
+// The protocol between the benchmark and its peers in C and C++. A program is called as
 //
 //	PROGRAM WORKLOAD SIZE THREADS [FILE]
 //
-// and each line "sample PARAMETER EXPECTED MILLISECONDS" on its standard input asks for one sample:
-// the workload is run until its timed parts add up to the given time. What the two numbers mean is
-// up to the workload. The answer is one line: nanoseconds per task, then "ok", or "wrong" and what
-// was wrong. The process, and with it the library's threads, stays between samples.
+// and takes one sample for each line "sample PARAMETER EXPECTED MILLISECONDS" on its standard
+// input: it runs the workload until its timed parts add up to the given time. The workload defines
+// the meaning of the two numbers. The answer is one line: nanoseconds per task, then "ok", or
+// "wrong" and the reason. The process and the library's threads stay between samples.
 //
-// A program defines timed, the part that its library is needed for, and calls serve with its
-// workloads.
+// A program defines timed, which uses its library, and calls serve with its workloads.
 
 #ifndef WEFT_BENCH_SERVE_H
 #define WEFT_BENCH_SERVE_H
@@ -63,8 +62,8 @@ static void *lines(size_t count)
     return p;
 }
 
-// quiet waits until the library's threads have stopped to look for work (libomp's do so for 200
-// ms): whoever is measured next is to have the processors to itself.
+// quiet waits until the library's threads have stopped polling for work, which takes libomp's 200
+// ms. The peer that is measured next then has the processors to itself.
 static void quiet(void)
 {
     const struct timespec nap = {0, 5000000};
@@ -94,7 +93,7 @@ static int serve(int argc, char **argv, const workload *workloads, size_t count)
         return 2;
     }
 
-    // Memory is kept from one run to the next, as in Go, so that no run pays for its pages anew.
+    // Memory is kept from one run to the next, as in Go, so only the first run pays for its pages.
     mallopt(M_MMAP_MAX, 0);
     mallopt(M_TRIM_THRESHOLD, 2000000000);
 

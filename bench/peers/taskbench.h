@@ -2,12 +2,12 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // The graphs of bench/internal/taskbench for C and C++: memory, kernels, the body of a task and the
-// checks, which are those in Go. The graph is read from a file, so that there is one definition of
-// the patterns. A program adds how its library creates the tasks: the functions that are declared,
-// but not defined, here.
+// checks, which equal those in Go. The graph is read from a file, so there is one definition of the
+// patterns. A program defines the functions that are only declared here: they create the tasks with
+// its library.
 //
-// A sample's parameter is the number of iterations of a task's kernel; what is expected is that of
-// all tasks together.
+// A sample's parameter is the number of iterations of a task's kernel. Its expected number is the
+// number of iterations of all tasks together.
 
 #ifndef WEFT_BENCH_TASKBENCH_H
 #define WEFT_BENCH_TASKBENCH_H
@@ -16,7 +16,7 @@
 
 #include "serve.h"
 
-// The output of a task: where it came from. One cache line, as in Go.
+// The output of a task: the step and point that wrote it. One cache line, as in Go.
 typedef struct {
     int64_t step, point;
     double value;
@@ -24,7 +24,7 @@ typedef struct {
     char pad[24];
 } tile;
 
-// What a task has to follow; see point in bench/internal/taskbench/graph.go.
+// The dependences of a task; see point in bench/internal/taskbench/graph.go.
 typedef struct {
     int needs, inputs, follows, older;
     int *need, *input, *follow;
@@ -54,7 +54,7 @@ static void peak_create(void);
 
 static row *row_of(int t) { return &rows[kind[t]]; }
 
-// The kernels. What an iteration is must be the same as in kernel.go.
+// The kernels. An iteration must be the same as in kernel.go.
 
 enum { BLOCK = 1024 };
 
@@ -253,8 +253,8 @@ static long graph_tasks(void)
     return n;
 }
 
-// The peak: as much work as that of the graph's tasks, in one part per thread. A thread takes turns
-// with the memory of every threads-th point, so that all of it is used and none by two.
+// The peak: the iterations of the graph's tasks, in one part for each thread. A thread uses the
+// memory of every threads-th point in turn, so all memory is used, and none by two threads.
 
 static volatile double peak_result;
 

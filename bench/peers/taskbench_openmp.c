@@ -6,8 +6,7 @@
 #include "taskbench.h"
 #include "openmp.h"
 
-// Lists of up to four inputs have a clause of their own, since iterators are slower in both
-// libraries.
+// Lists of up to four inputs have separate clauses, because iterators are slower in both libraries.
 static void create_task(int t, int p, tile *out, const tile *before, const int *in, int n)
 {
     switch (n) {

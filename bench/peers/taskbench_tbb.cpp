@@ -9,7 +9,7 @@
 static void graph_create(void)
 {
     tasks_graph = std::make_unique<graph>();
-    // the nodes of the last three steps, and what a node follows
+    // the nodes of the last three steps, and the predecessors of a node
     std::vector<graph::node *> made[3], before;
     for (auto &step : made)
         step.resize(width);

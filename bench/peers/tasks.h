@@ -2,8 +2,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // The task workloads of bench/internal/tasks for C and C++: their objects, bodies and checks, which
-// are those in Go. A program adds how its library creates the tasks: the functions that are
-// declared, but not defined, here.
+// equal those in Go. A program defines the functions that are only declared here: they create the
+// tasks with its library.
 
 #ifndef WEFT_BENCH_TASKS_H
 #define WEFT_BENCH_TASKS_H
@@ -13,7 +13,7 @@
 // One cache line, as in Go.
 typedef struct {
     int64_t version;
-    int64_t bad; // how often the task that owns the cell saw another's version wrong
+    int64_t bad; // how often the task that owns the cell saw a wrong version of another cell
     char pad[48];
 } cell;
 

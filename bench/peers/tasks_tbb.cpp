@@ -1,8 +1,7 @@
 // SPDX-FileCopyrightText: The weft authors
 // SPDX-License-Identifier: Apache-2.0
 
-// The task workloads in oneTBB: a task group where tasks have no accesses, a flow graph where they
-// have.
+// The task workloads in oneTBB: a task group where tasks have no accesses, else a flow graph.
 
 #include "tasks.h"
 #include "tbb.h"
@@ -50,7 +49,7 @@ static void blocks(void)
 {
     tasks_graph = std::make_unique<graph>();
     long side = size + 2;
-    std::vector<graph::node *> last(side * side); // the frame's stay null
+    std::vector<graph::node *> last(side * side); // null for the frame
     for (int t = 0; t < STEPS; t++)
         for (long r = 1; r <= size; r++)
             for (long c = 1; c <= size; c++) {

@@ -14,15 +14,14 @@
 #include <tbb/task_arena.h>
 #include <tbb/task_group.h>
 
-// A graph is a flow graph with a node per task. oneTBB has no accesses: whoever creates a task says
-// which tasks it follows, and a node that is connected while the graph runs could miss the message
-// of a predecessor that is over. So the graph is made first and started when it is complete.
+// A graph is a flow graph with a node per task. oneTBB has no accesses: the creator of a task names
+// its predecessors. A node that is connected while the graph runs could miss the message of a
+// predecessor that has ended. So the graph is built first and started when it is complete.
 class graph {
 public:
     using node = tbb::flow::continue_node<tbb::flow::continue_msg>;
 
-    // add returns a task that runs body after the given ones. A null pointer stands for a task that
-    // does not exist.
+    // add returns a task that runs body after the given tasks. A null pointer stands for no task.
     template <typename Body, typename... Nodes>
     node *add(Body body, Nodes *...before)
     {
@@ -70,9 +69,9 @@ private:
     std::vector<node *> first_;
 };
 
-// The graph of the workload that runs. The clock runs until it is taken down: the other systems
-// give a task's memory back as it ends, and a program that makes tasks for as long as it runs could
-// not keep them.
+// The graph of the running workload. Its destruction is part of the time: the other systems release
+// a task's memory when the task ends, and a program that creates tasks all the time could not keep
+// them.
 static std::unique_ptr<graph> tasks_graph;
 
 static double timed(void (*create)(void))

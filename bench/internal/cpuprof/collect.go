@@ -9,9 +9,9 @@
 //	prof, err := c.Profile()
 //	cpuprof.Top(os.Stdout, prof, 20)
 //
-// The runtime can profile only one stretch at a time into one file, so each stretch is a profile of
-// its own, and they are merged. Not safe for concurrent use; Around blocks for as long as the
-// function runs, and some tenths of a second for the profiler to stop.
+// The runtime can profile only one stretch at a time into one file. So each stretch has its own
+// profile, and Profile merges them. Not safe for concurrent use. Around blocks while the function
+// runs, and then some tenths of a second until the profiler stops.
 package cpuprof
 
 import (
@@ -24,13 +24,13 @@ import (
 	"github.com/google/pprof/profile"
 )
 
-// ErrEmpty says that no stretch was profiled.
+// ErrEmpty is the error of Profile if nothing was profiled.
 var ErrEmpty = errors.New("cpuprof: nothing was profiled")
 
 // A Collector gathers profiles. The zero value is ready.
 type Collector struct {
 	parts []*profile.Profile
-	err   error // the first problem; the program that is profiled goes on
+	err   error // the first error; the profiled program goes on
 }
 
 // Around calls f with the CPU profiler on.
@@ -63,7 +63,7 @@ func (c *Collector) parse(buf *bytes.Buffer) {
 		return
 	}
 	if len(p.Sample) > 0 {
-		// a stretch of under ten milliseconds may have none, and Merge wants types that agree
+		// a stretch of less than ten milliseconds may have no sample, and Merge needs equal types
 		c.parts = append(c.parts, p)
 	}
 }
@@ -74,7 +74,7 @@ func (c *Collector) fail(err error) {
 	}
 }
 
-// Profile returns everything collected so far as one profile.
+// Profile returns the merged profile of everything collected so far.
 func (c *Collector) Profile() (*profile.Profile, error) {
 	if c.err != nil {
 		return nil, c.err

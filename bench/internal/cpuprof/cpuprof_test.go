@@ -71,7 +71,7 @@ func TestCollectorMergesStretches(t *testing.T) {
 	require.ErrorIs(t, err, ErrEmpty)
 	var x int
 	burn := func() {
-		// the profiler takes a hundred samples a second: spin until some must have been taken
+		// the profiler takes a hundred samples a second: spin long enough for several
 		for end := time.Now().Add(60 * time.Millisecond); time.Now().Before(end); {
 			x++
 		}

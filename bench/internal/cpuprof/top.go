@@ -72,8 +72,8 @@ func flat(p *profile.Profile) (funcs, groups []share, total int64) {
 	return funcs, groups, total
 }
 
-// leaf names the function that a sample is charged to: the innermost one, inlined or not, that is
-// not merely the name of an atomic instruction. Who executes that is what a reader wants to know.
+// leaf names the function that a sample is charged to: the innermost one, inlined or not. An atomic
+// instruction is charged to its caller, which is what a reader wants to know.
 func leaf(s *profile.Sample) string {
 	name := "?"
 	for _, loc := range s.Location {
@@ -120,7 +120,7 @@ func within(pkg, root string) bool {
 // packageOf cuts "weft/task.(*worker).run" to "weft/task". Assembly without a package (memeqbody,
 // gogo) has none.
 func packageOf(function string) string {
-	function, _, _ = strings.Cut(function, "[") // type arguments have slashes and dots of their own
+	function, _, _ = strings.Cut(function, "[") // type arguments may contain slashes and dots
 	slash := strings.LastIndexByte(function, '/') + 1
 	dot := strings.IndexByte(function[slash:], '.')
 	if dot < 0 {

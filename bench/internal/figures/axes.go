@@ -12,8 +12,9 @@ import (
 	"gonum.org/v1/plot/vg/draw"
 )
 
-// Logarithmic axes are linear ones of logarithms: curves on them are made of logarithms, and so are
-// the ticks. gonum's own logarithmic scale gives the label of an axis the wrong room.
+// A logarithmic axis is a linear axis of logarithms: the points of curves are logarithms, and so
+// are the values of ticks. gonum's own logarithmic scale leaves too much room for the label of an
+// axis.
 
 // logarithmic gives an axis of logarithms its ticks, and room on both sides.
 func logarithmic(a *plot.Axis, t plot.Ticker) {
@@ -33,7 +34,7 @@ func (t logTicks) Ticks(low, high float64) []plot.Tick {
 	return ticks
 }
 
-// decades labels the powers of ten, and the steps 2 and 5 where few powers would be in sight.
+// decades labels the powers of ten, and the steps 2 and 5 if the axis has few powers of ten.
 type decades struct{}
 
 // Ticks implements plot.Ticker.
@@ -55,7 +56,7 @@ func (decades) Ticks(low, high float64) (ticks []plot.Tick) {
 	return ticks
 }
 
-// byteSizes labels 8 bytes, and each size that is so many times the one before.
+// byteSizes labels 8 bytes, and each size that is times the size before.
 type byteSizes struct{ times float64 }
 
 // Ticks implements plot.Ticker.
@@ -68,7 +69,7 @@ func (b byteSizes) Ticks(low, high float64) (ticks []plot.Tick) {
 	return ticks
 }
 
-// bytesText is a number of bytes as people write it.
+// bytesText prints a number of bytes with a unit, without a fraction.
 func bytesText(n int64) string {
 	for _, u := range []struct {
 		unit string

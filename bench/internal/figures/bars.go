@@ -11,9 +11,9 @@ import (
 	"weft/bench/internal/harness"
 )
 
-// series is the bars of one colour, one in each group that has a row for it.
+// series has the bars of one colour, at most one in each group.
 type series struct {
-	look
+	appearance
 	rows map[int]harness.Row // by the index of the group
 }
 

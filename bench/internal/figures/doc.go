@@ -11,9 +11,8 @@
 //	}
 //	err = figures.WriteTable(w, rows)
 //
-// A plot is made of rows only, and the same rows give the same bytes. A [Plot] has a name, says
-// which rows it needs, and returns an error that wraps [ErrMissing] if there are none. Rows that
-// failed their check are not drawn.
+// The same rows give the same bytes. A [Plot] has a name and names the rows that it needs. Its
+// error wraps [ErrMissing] if there are none. Rows that failed their check are not drawn.
 //
 // Files: rows.go reads files and finds rows; plots.go lists the plots; tasks.go, messages.go and
 // heat.go make one each, or a few; sheet.go lays panels, legend and caption out and writes SVG;

@@ -214,7 +214,7 @@ func TestTicks(t *testing.T) {
 
 func TestUnknownPeers(t *testing.T) {
 	for _, peer := range []string{"cilk", "weft-mpi-openmpi", "weft-carrier pigeon"} {
-		require.Equal(t, look{label: peer, color: grey, mark: lookOf("cilk").mark}, lookOf(peer))
+		require.Equal(t, appearance{label: peer, color: grey, mark: appearanceOf("cilk").mark}, appearanceOf(peer))
 	}
 }
 

@@ -14,11 +14,11 @@ import (
 // heatLoads are the variants of the plot of heat, without heat/, with their colours.
 var heatLoads = []struct {
 	name string
-	look look
+	appearance
 }{
-	{"mpi", look{label: "mpi: a sweep per rank", color: sky}},
-	{"itampi", look{label: "itampi: tasks, messages", color: blue}},
-	{"tampirma", look{label: "tampirma: tasks, puts", color: pink}},
+	{"mpi", appearance{label: "mpi: a sweep per rank", color: sky}},
+	{"itampi", appearance{label: "itampi: tasks, messages", color: blue}},
+	{"tampirma", appearance{label: "tampirma: tasks, puts", color: pink}},
 }
 
 // heat draws the rate of the variants, grouped by ranks and workers, beside the plain loop.
@@ -37,10 +37,10 @@ func heat(rows Rows) *sheet {
 	}
 	slices.SortFunc(shapes, func(a, b shape) int { return cmp.Or(a.ranks-b.ranks, a.workers-b.workers) })
 	bars := &grouped{groups: len(shapes)}
-	plain := series{look: lookOf("sequential"), rows: map[int]harness.Row{}}
+	plain := series{appearance: appearanceOf("sequential"), rows: map[int]harness.Row{}}
 	var size int64
 	for _, load := range heatLoads {
-		s := series{look: load.look, rows: map[int]harness.Row{}}
+		s := series{appearance: load.appearance, rows: map[int]harness.Row{}}
 		for i, q := range shapes {
 			same := func(r *harness.Row) bool { return r.Ranks == q.ranks && r.Workers == q.workers }
 			if r, ok := rows.of("heat/"+load.name, harness.Ours).having(same).first(); ok {

@@ -27,12 +27,12 @@ func (q point) logY() point {
 // curve draws the points of a peer: a line through the medians, a mark at each, and a whisker from
 // the least sample to the greatest.
 type curve struct {
-	look
+	appearance
 	points []point
 }
 
 // newCurve returns a curve whose points are in the order of x.
-func newCurve(l look, points []point) *curve {
+func newCurve(l appearance, points []point) *curve {
 	slices.SortStableFunc(points, func(a, b point) int { return cmp.Compare(a.x, b.x) })
 	return &curve{l, points}
 }

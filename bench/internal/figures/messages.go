@@ -14,7 +14,7 @@ import (
 	"weft/bench/internal/imb"
 )
 
-// messagePeers are the peers of message benchmarks in the order of legends: ours first.
+// messagePeers returns the peers of message benchmarks in the order of legends, weft first.
 func messagePeers() (list []string) {
 	for _, p := range imb.Peers() {
 		list = append(list, p.Name)
@@ -24,8 +24,8 @@ func messagePeers() (list []string) {
 
 const markNotes = "A mark is the median of the rounds; its whisker reaches from the least to the greatest."
 
-// sized returns the rows of a message benchmark that move bytes, with the least number of ranks
-// that one of our peers has, and that number.
+// sized returns the rows of a message benchmark with more than 0 bytes and with the least number of
+// ranks in the rows of weft, and that number.
 func sized(rows Rows, bench string) (Rows, int) {
 	rows = rows.named("msg/" + bench).having(func(r *harness.Row) bool { return r.Size > 0 && r.Min > 0 && slices.Contains(messagePeers(), r.Peer) })
 	ranks := 0
@@ -37,8 +37,8 @@ func sized(rows Rows, bench string) (Rows, int) {
 	return rows.having(func(r *harness.Row) bool { return r.Ranks == ranks }), ranks
 }
 
-// curves adds a curve of each peer to a panel, and returns them. Value makes a figure of a row's
-// time in microseconds.
+// curves adds a curve for each peer to a panel, and returns the curves. Value converts a row's time
+// in microseconds to the figure of the panel.
 func curves(p *plot.Plot, rows Rows, sizes byteSizes, value func(r *harness.Row, us float64) float64) (list []*curve) {
 	p.Add(grid{across: true, up: true})
 	for _, peer := range messagePeers() {
@@ -49,7 +49,7 @@ func curves(p *plot.Plot, rows Rows, sizes byteSizes, value func(r *harness.Row,
 			points = append(points, q.logX().logY())
 		}
 		if len(points) > 0 {
-			k := newCurve(lookOf(peer), points)
+			k := newCurve(appearanceOf(peer), points)
 			p.Add(k)
 			list = append(list, k)
 		}
@@ -61,7 +61,7 @@ func curves(p *plot.Plot, rows Rows, sizes byteSizes, value func(r *harness.Row,
 
 func micros(_ *harness.Row, us float64) float64 { return us }
 
-// megabytes is the rate of a message per so many microseconds.
+// megabytes returns the bandwidth if a message takes us microseconds.
 func megabytes(r *harness.Row, us float64) float64 { return float64(r.Size) / us }
 
 func latency(rows Rows) *sheet {

@@ -31,7 +31,7 @@ func Plots() []Plot {
 	}
 }
 
-// SVG draws the plot of the rows, with a line below it that says what the figures belong to. The
+// SVG draws the plot of the rows, with a line below it that names the machine and the commit. The
 // line may be empty. The error wraps [ErrMissing].
 func (p *Plot) SVG(rows Rows, caption string) ([]byte, error) {
 	s := p.draw(rows)

@@ -15,7 +15,7 @@ import (
 	"weft/bench/internal/harness"
 )
 
-// ErrMissing is what an error wraps if the rows for a plot, or for the table, are missing.
+// ErrMissing is wrapped by the error of a plot, or of the table, whose rows are missing.
 var ErrMissing = errors.New("the rows for it are missing")
 
 // Rows are the rows of all files, in their order.
@@ -30,8 +30,8 @@ type key struct {
 
 func keyOf(r *harness.Row) key { return key{r.Name, r.Peer, r.Workers, r.Ranks, r.Size} }
 
-// Read reads files that bench wrote with -json. It leaves out rows that failed their check and
-// returns how many they are. A row may be in one of the files only.
+// Read reads files that bench wrote with -json. It leaves out the rows that failed their check, and
+// returns their number. A row may be in one of the files only.
 func Read(files []string) (rows Rows, failed int, err error) {
 	in := map[key]string{}
 	for _, name := range files {
@@ -59,7 +59,7 @@ func Read(files []string) (rows Rows, failed int, err error) {
 func readFile(name string) ([]harness.Row, error) {
 	data, err := os.ReadFile(name)
 	if err != nil {
-		return nil, err // names the file
+		return nil, err // the error names the file
 	}
 	rows, err := parse(data)
 	if err != nil {

@@ -13,7 +13,7 @@ import (
 	"gonum.org/v1/plot/vg/vgsvg"
 )
 
-// Size of a picture, and what is around its panels.
+// Size of a picture, and the space around its panels.
 const (
 	width   = 18.5 * vg.Centimeter
 	height  = 9.5 * vg.Centimeter
@@ -21,12 +21,12 @@ const (
 	between = 0.5 * vg.Centimeter
 )
 
-// A sheet is what a file shows: panels side by side, the legend to their right, notes below.
+// A sheet is the content of a file: panels side by side, the legend to their right, notes below.
 type sheet struct {
 	panels  []*plot.Plot
 	legend  plot.Legend
-	notes   string // how to read it
-	caption string // what the figures belong to
+	notes   string // how to read the panels
+	caption string // the machine and the commit
 }
 
 func newSheet(notes string, panels ...*plot.Plot) *sheet {
@@ -44,9 +44,9 @@ func (s *sheet) svg() []byte {
 	s.draw(draw.New(out))
 	var b bytes.Buffer
 	if _, err := out.WriteTo(&b); err != nil {
-		panic(err) // memory takes what it gets
+		panic(err) // a buffer never fails
 	}
-	// Letters of Arial have the same widths. Browsers without either take their own.
+	// The letters of Arial have the same widths.
 	return bytes.ReplaceAll(b.Bytes(), []byte("font-family:Liberation Sans;"), []byte("font-family:Liberation Sans,Arial,Helvetica,sans-serif;"))
 }
 

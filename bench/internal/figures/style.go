@@ -25,7 +25,7 @@ const (
 	markRadius = 2.2 * vg.Inch / 72
 )
 
-// Colours that people who see few colours can tell apart (Okabe and Ito).
+// Colours that are distinct for readers with a colour vision deficiency (Okabe and Ito).
 var (
 	blue   = color.RGBA{0, 114, 178, 255}
 	orange = color.RGBA{230, 159, 0, 255}
@@ -38,15 +38,15 @@ var (
 	ink    = color.RGBA{40, 40, 40, 255}
 )
 
-// A look is how a peer is drawn, in every plot alike.
-type look struct {
+// appearance is the style of a peer, the same in every plot.
+type appearance struct {
 	label string
 	color color.Color
 	dash  []vg.Length
 	mark  draw.GlyphDrawer
 }
 
-// fabrics tells how the ranks of a message benchmark are connected.
+// fabrics are the fabrics of the message benchmarks.
 var fabrics = map[string]struct {
 	label string
 	dash  []vg.Length
@@ -57,8 +57,8 @@ var fabrics = map[string]struct {
 	"tcp":    {"TCP", []vg.Length{5, 3}, draw.SquareGlyph{}},
 }
 
-// looks are the peers that plots know.
-var looks = map[string]look{
+// appearances are those of the known peers.
+var appearances = map[string]appearance{
 	"weft":       {label: "weft", color: blue},
 	"goroutines": {label: "goroutines", color: orange},
 	"channels":   {label: "channels", color: orange, dash: []vg.Length{5, 3}, mark: draw.SquareGlyph{}},
@@ -72,15 +72,15 @@ var looks = map[string]look{
 	"mpich":      {label: "MPICH", color: green},
 }
 
-// lookOf returns the look of a peer: NAME, or NAME-FABRIC of a message benchmark. A peer that is
-// not known is grey.
-func lookOf(peer string) look {
+// appearanceOf returns the appearance of a peer: NAME, or NAME-FABRIC of a message benchmark. An
+// unknown peer is grey.
+func appearanceOf(peer string) appearance {
 	library, fabric, _ := strings.Cut(peer, "-")
-	l, known := looks[library]
+	l, known := appearances[library]
 	f, connected := fabrics[fabric]
 	switch {
 	case !known || fabric != "" && !connected:
-		return look{label: peer, color: grey, mark: draw.CrossGlyph{}}
+		return appearance{label: peer, color: grey, mark: draw.CrossGlyph{}}
 	case connected:
 		l.label += ", " + f.label
 		l.dash, l.mark = f.dash, f.mark
@@ -97,7 +97,7 @@ func textStyle(size vg.Length, c color.Color) text.Style {
 	return s
 }
 
-// newPanel returns an empty plot in our style, with a title and the labels of the axes.
+// newPanel returns an empty plot with fonts and colours, a title and the labels of the axes.
 func newPanel(title, x, y string) *plot.Plot {
 	p := plot.New()
 	style := func(to *text.Style, size vg.Length) {

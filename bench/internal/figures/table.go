@@ -13,8 +13,8 @@ import (
 	"weft/bench/internal/harness"
 )
 
-// A comparison is a row of the table of the main figures: a workload of ours beside the strongest
-// of its peers in Go, and the strongest of the others.
+// A comparison is a row of the table of the main figures: weft beside the strongest of its peers in
+// Go, and the strongest of the other peers.
 type comparison struct {
 	what   string
 	name   string
@@ -54,9 +54,9 @@ var comparisons = []comparison{
 	{what: "heat, tasks, 1 rank (rate)", name: "heat/itampi", ranks: 1, ours: "weft", inGo: []string{"sequential"}, rate: true},
 }
 
-// WriteTable writes the main figures as a Markdown table. Figures are of the greatest number of
-// workers that weft has rows for. A workload without a row of weft's is left out; the error wraps
-// [ErrMissing] if that leaves nothing.
+// WriteTable writes the main figures as a Markdown table. They are those of the greatest number of
+// workers in the rows of weft. A workload without a row of weft is left out. The error wraps
+// [ErrMissing] if every workload is left out.
 func WriteTable(w io.Writer, rows Rows) error {
 	var b strings.Builder
 	b.WriteString("| what | weft | strongest in Go | ratio | strongest other | ratio |\n|---|---|---|---:|---|---:|\n")
@@ -100,7 +100,7 @@ func (c *comparison) strongest(rows Rows, peers []string) (best harness.Row, ok 
 	return best, ok
 }
 
-// unitOf returns the unit that a row is shown in, and what its figures are divided by.
+// unitOf returns the unit of a row in the table, and the divisor of its figures.
 func unitOf(r *harness.Row) (unit string, scale float64) {
 	switch {
 	case r.Unit == "us":

@@ -31,7 +31,7 @@ func tasks(rows Rows) *sheet {
 	bars := &grouped{}
 	peers := [][]string{{harness.Ours}, {"goroutines", "channels"}, {"libgomp"}, {"libomp"}, {"tbb"}}
 	for _, same := range peers {
-		s := series{look: lookOf(same[0]), rows: map[int]harness.Row{}}
+		s := series{appearance: appearanceOf(same[0]), rows: map[int]harness.Row{}}
 		if len(same) > 1 {
 			s.label = strings.Join(same, ", ")
 		}
@@ -86,7 +86,7 @@ func count(n int, what string) string {
 
 const efficiencySuffix = "/efficiency"
 
-// efficiency draws which part of the peak each system reaches, by the granularity of tasks. It
+// efficiency draws the part of the peak that each system reaches, by the granularity of tasks. It
 // takes the first pattern of the rows.
 func efficiency(rows Rows) *sheet {
 	rows, workers := rows.having(func(r *harness.Row) bool { return strings.HasSuffix(r.Name, efficiencySuffix) }).withWorkers(harness.Ours)
@@ -104,7 +104,7 @@ func efficiency(rows Rows) *sheet {
 		for _, r := range rows.of(ours[0].Name, peer) {
 			points = append(points, point{float64(r.Size) / 1e3, r.Median, r.Median, r.Median}.logX())
 		}
-		k := newCurve(lookOf(peer), points)
+		k := newCurve(appearanceOf(peer), points)
 		p.Add(k)
 		s.legend.Add(k.label, k)
 	}

@@ -10,7 +10,7 @@ import (
 	"time"
 )
 
-// ProcessorTime returns the time of processors that this process has used so far.
+// ProcessorTime returns the processor time that this process has used so far.
 func ProcessorTime() (time.Duration, error) {
 	var u syscall.Rusage
 	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &u); err != nil {

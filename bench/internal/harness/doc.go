@@ -15,15 +15,15 @@
 //	rows, err := plan.Run(ctx, observer)
 //
 // A plan is a list of groups (workload × size × ranks × workers). The peers of one group are
-// measured in turn — peer, weft, peer, weft, … — so that a disturbance of the machine meets all of
-// them. A group goes through these states:
+// measured in turns (peer, weft, peer, weft, …), so a disturbance of the machine meets all of them.
+// A group goes through these states:
 //
 //	open every peer → one unrecorded sample of each → Reps rounds of one sample of each → close every peer → rows
 //
 // Invariants: GOMAXPROCS equals the row's workers from open to close; no two samples overlap; every
-// sample starts after a garbage collection; a row whose samples were not all right has OK false and
-// makes [Report.Failed] true.
+// sample starts after a garbage collection; a row with a sample that failed has OK false and makes
+// [Report.Failed] true.
 //
-// Nothing here is safe for concurrent use. Run blocks until the plan is through or its context is
-// cancelled, which is looked at between samples.
+// Nothing here is safe for concurrent use. Run blocks until the plan is complete or its context is
+// cancelled. It checks the context between samples.
 package harness

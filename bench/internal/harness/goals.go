@@ -13,22 +13,22 @@ import (
 	"text/tabwriter"
 )
 
-// A Goal is a ratio of medians that is meant to be reached: weft's with a number of workers over
-// that of the best rival in the same run. It is for workloads where less is better.
+// A Goal is a target for a ratio of medians: weft's with a number of workers over that of the best
+// rival in the same run. It is for workloads where less is better.
 type Goal struct {
 	Workers      int     // weft's
 	RivalWorkers int     // the rivals'
 	Against      string  // the only rival that counts; empty means the best of all
 	Ratio        float64 // weft's median over the rival's is to be at most this
 
-	// Growth compares weft's median at the largest size with the least of its own at the smaller
-	// ones, and with no rival. With Beside it compares how much weft's median grows with how much
-	// that peer's does: larger data cost everybody more.
-	Growth bool
-	Beside string
+	// Growth compares weft's median at the largest size with weft's least median at a smaller size,
+	// and with no rival. With GrowthOf it compares the growth of weft's median with the growth of
+	// that peer's: larger data cost every peer more.
+	Growth   bool
+	GrowthOf string
 }
 
-// An Outcome is what a run says about one goal and one size.
+// An Outcome is the result of a run for one goal and one size.
 type Outcome struct {
 	Goal
 	Name        string // of the workload
@@ -37,7 +37,7 @@ type Outcome struct {
 	Ours        float64 // weft's median
 	Rival       string  // the best one
 	RivalMedian float64
-	Rivals      []string // all that were measured
+	Rivals      []string // all rivals that were measured
 }
 
 // Reached is weft's median over the rival's.
@@ -106,16 +106,16 @@ func growth(rows []Row, load *Workload, g Goal) (Outcome, bool) {
 		Goal: g, Name: load.Name, Unit: load.Unit, Size: large.Size, Ours: large.Median,
 		Rival: fmt.Sprintf("%s at %d", Ours, small.Size), RivalMedian: small.Median, Rivals: []string{Ours},
 	}
-	if g.Beside != "" && ok {
+	if g.GrowthOf != "" && ok {
 		o.Ours = large.Median - small.Median
-		small, large, ok = extremes(rows, load.Name, g.Beside, g.Workers)
-		o.Rival, o.RivalMedian, o.Rivals = g.Beside, large.Median-small.Median, []string{g.Beside}
+		small, large, ok = extremes(rows, load.Name, g.GrowthOf, g.Workers)
+		o.Rival, o.RivalMedian, o.Rivals = g.GrowthOf, large.Median-small.Median, []string{g.GrowthOf}
 	}
 	return o, ok && o.RivalMedian > 0
 }
 
-// extremes returns a peer's row of the largest size, and the one with the least median of the
-// others.
+// extremes returns a peer's row of the largest size, and of the other rows the one with the least
+// median.
 func extremes(rows []Row, name, peer string, workers int) (small, large Row, ok bool) {
 	var all []Row
 	for _, r := range rows {
@@ -137,14 +137,14 @@ func (w *Workload) isRival(peer string) bool {
 
 var outcomeHeads = []string{"name", "size", "weft", "workers", "best rival", "workers", "of", "ratio", "goal", "met"}
 
-// cells returns what the tables show of an outcome.
+// cells returns the cells of the outcome in a table.
 func (o *Outcome) cells() []string {
 	met := "yes"
 	if !o.Met() {
 		met = "NO"
 	}
 	more := ""
-	if o.Beside != "" {
+	if o.GrowthOf != "" {
 		more = "+"
 	}
 	return []string{

@@ -54,18 +54,18 @@ func TestOutcomes(t *testing.T) {
 		require.InDelta(t, 1.2, grown[0].Reached(), 1e-9)
 		require.True(t, grown[0].Met())
 	}
-	beside := []Workload{{Name: "a/b", Goals: []Goal{{Workers: 2, Growth: true, Beside: "map", Ratio: 1}}}}
+	compared := []Workload{{Name: "a/b", Goals: []Goal{{Workers: 2, Growth: true, GrowthOf: "map", Ratio: 1}}}}
 	grown := []Row{
 		{Name: "a/b", Peer: Ours, Workers: 2, Size: 1, Median: 100, OK: true}, {Name: "a/b", Peer: "map", Workers: 2, Size: 1, Median: 10, OK: true},
 		{Name: "a/b", Peer: Ours, Workers: 2, Size: 9, Median: 160, OK: true}, {Name: "a/b", Peer: "map", Workers: 2, Size: 9, Median: 40, OK: true},
 	}
-	outcomes := Outcomes(grown, beside)
+	outcomes := Outcomes(grown, compared)
 	require.Len(t, outcomes, 1)
 	require.Equal(t, []float64{60, 30, 2}, []float64{outcomes[0].Ours, outcomes[0].RivalMedian, outcomes[0].Reached()})
 	require.Contains(t, outcomes[0].cells(), "map +30.00")
-	require.Empty(t, Outcomes(grown[:3], beside), "the peer has one size only")
+	require.Empty(t, Outcomes(grown[:3], compared), "the peer has one size only")
 	grown[3].Median = 5
-	require.Empty(t, Outcomes(grown, beside), "the peer does not grow")
+	require.Empty(t, Outcomes(grown, compared), "the peer does not grow")
 	require.Empty(t, Outcomes(rows, []Workload{{Name: "a/b", Goals: []Goal{{Workers: 2, Growth: true, Ratio: 1}}}}), "there is one size only")
 
 	var out bytes.Buffer

@@ -18,15 +18,15 @@ type Config struct {
 	Only    []string       // peers to run; empty means all
 	Quick   bool           // the Quick sizes
 	MinTime time.Duration  // see Params
-	// a row whose samples have taken this long takes no more; 0 means no limit
+	// a row whose samples took this long takes no more; 0 means no limit
 	Budget time.Duration
 
-	// Sampled runs one sample. A profiler wraps it to see the samples and nothing else; nil means
-	// call directly.
+	// Sampled runs one sample. A profiler uses it to observe the samples and nothing else; nil
+	// means a direct call.
 	Sampled func(peer string, sample func())
 }
 
-// A group is what is measured side by side: one workload, size, rank count and worker count.
+// A group is measured side by side: one workload, size, rank count and worker count.
 type group struct {
 	load   *Workload
 	params Params
@@ -39,7 +39,7 @@ type Plan struct {
 	groups []group
 }
 
-// NewPlan selects from loads what cfg asks for.
+// NewPlan selects the groups of loads that cfg names.
 func NewPlan(loads []Workload, cfg Config) *Plan {
 	p := &Plan{cfg: cfg}
 	for i := range loads {
@@ -78,7 +78,7 @@ func selectPeers(all []Peer, cfg Config) []Peer {
 	for _, p := range all {
 		named := slices.Contains(cfg.Only, p.Name)
 		if len(cfg.Only) > 0 && !named || p.Extra && !cfg.Extra && !named {
-			// who names an extra peer wants it
+			// a named extra peer is measured
 			continue
 		}
 		out = append(out, p)

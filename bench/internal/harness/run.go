@@ -11,7 +11,7 @@ import (
 	"time"
 )
 
-// An Observer is told how a plan proceeds. Its functions may be nil.
+// An Observer receives the progress of a plan. Its functions may be nil.
 type Observer struct {
 	Sampling func(row Row, round int)        // a sample begins; round 0 is the unrecorded one
 	Skipped  func(row Row, why error)        // a peer cannot run here
@@ -19,14 +19,14 @@ type Observer struct {
 	Group    func(rows []Row, load Workload) // a group is complete
 }
 
-// A Report is what came of a plan.
+// A Report is the result of a plan.
 type Report struct {
 	Rows   []Row
 	Failed bool // some row is not OK
 }
 
-// seat is one peer of the group that is being measured.
-type seat struct {
+// entry is one peer of the group that is being measured.
+type entry struct {
 	peer    Peer
 	probe   Probe
 	row     Row
@@ -36,8 +36,8 @@ type seat struct {
 	skipped bool
 }
 
-// Run measures every group. When ctx is cancelled it returns what is complete so far, and the
-// context's error.
+// Run measures every group. When ctx is cancelled it returns the rows of the complete groups and
+// the context's error.
 func (p *Plan) Run(ctx context.Context, obs Observer) (Report, error) {
 	before := runtime.GOMAXPROCS(0)
 	defer runtime.GOMAXPROCS(before)
@@ -60,26 +60,26 @@ func (p *Plan) Run(ctx context.Context, obs Observer) (Report, error) {
 
 func (p *Plan) runGroup(ctx context.Context, g *group, obs Observer) ([]Row, error) {
 	runtime.GOMAXPROCS(g.params.Workers)
-	seats := make([]*seat, len(g.peers))
+	entries := make([]*entry, len(g.peers))
 	for i, peer := range g.peers {
-		s := &seat{peer: peer, row: g.row(peer.Name)}
-		seats[i] = s
+		s := &entry{peer: peer, row: g.row(peer.Name)}
+		entries[i] = s
 		var err error
 		if s.probe, err = peer.Open(ctx, g.params); err != nil {
 			s.drop(err, obs)
 		}
 	}
 	defer func() {
-		for _, s := range seats {
+		for _, s := range entries {
 			s.close(obs)
 		}
 	}()
 
 	for round := 0; round <= p.cfg.Reps; round++ {
-		// The first peer is weft. Going backwards gives peer, weft, peer, weft: weft is measured
-		// after somebody else has used the caches, never straight after itself.
-		for i := len(seats) - 1; i >= 0; i-- {
-			s := seats[i]
+		// The first peer is weft. Going backwards gives peer, weft, peer, weft: another peer has
+		// used the caches before weft is measured, never weft itself.
+		for i := len(entries) - 1; i >= 0; i-- {
+			s := entries[i]
 			if s.out || len(s.samples) > 0 && p.spentUp(s) {
 				continue
 			}
@@ -97,7 +97,7 @@ func (p *Plan) runGroup(ctx context.Context, g *group, obs Observer) ([]Row, err
 	}
 
 	var rows []Row
-	for _, s := range seats {
+	for _, s := range entries {
 		s.close(obs)
 		if s.skipped {
 			continue
@@ -109,9 +109,9 @@ func (p *Plan) runGroup(ctx context.Context, g *group, obs Observer) ([]Row, err
 	return rows, nil
 }
 
-func (p *Plan) spentUp(s *seat) bool { return p.cfg.Budget > 0 && s.spent >= p.cfg.Budget }
+func (p *Plan) spentUp(s *entry) bool { return p.cfg.Budget > 0 && s.spent >= p.cfg.Budget }
 
-func (p *Plan) sample(ctx context.Context, s *seat, round int, obs Observer) {
+func (p *Plan) sample(ctx context.Context, s *entry, round int, obs Observer) {
 	runtime.GC()
 	var value float64
 	var err error
@@ -124,7 +124,7 @@ func (p *Plan) sample(ctx context.Context, s *seat, round int, obs Observer) {
 	}
 	s.spent += time.Since(began)
 	// A wrong answer keeps its figure, so that the row shows something, but takes no further
-	// sample. A peer so slow that its first sample used up the budget is not asked for another.
+	// sample. A peer whose first sample used up the budget takes no other.
 	if err == nil && (round > 0 || p.spentUp(s)) || errors.Is(err, ErrWrongAnswer) {
 		s.samples = append(s.samples, value)
 	}
@@ -133,8 +133,7 @@ func (p *Plan) sample(ctx context.Context, s *seat, round int, obs Observer) {
 	}
 }
 
-// protect turns a panic of a peer into its error: one broken peer must not take the other rows with
-// it.
+// protect turns a panic of a peer into an error: one broken peer must not prevent the other rows.
 func protect(f func() (float64, error)) (v float64, err error) {
 	defer func() {
 		if r := recover(); r != nil {
@@ -144,7 +143,7 @@ func protect(f func() (float64, error)) (v float64, err error) {
 	return f()
 }
 
-func (s *seat) drop(why error, obs Observer) {
+func (s *entry) drop(why error, obs Observer) {
 	s.out = true
 	if errors.Is(why, ErrSkipped) {
 		s.skipped = true
@@ -158,8 +157,8 @@ func (s *seat) drop(why error, obs Observer) {
 	}
 }
 
-// close is idempotent: the first call takes the function away.
-func (s *seat) close(obs Observer) {
+// close is idempotent: the first call removes the function.
+func (s *entry) close(obs Observer) {
 	f := s.probe.Close
 	s.probe.Close = nil
 	if f == nil {

@@ -11,7 +11,7 @@ import (
 	"strings"
 )
 
-// A Table prints groups as they are completed, in columns that were laid out for the whole plan.
+// A Table prints each complete group, in columns whose widths suit the whole plan.
 type Table struct {
 	w       io.Writer
 	name    int // column widths
@@ -56,7 +56,8 @@ func (t *Table) Group(rows []Row, load Workload) error {
 	return err
 }
 
-// ratio is weft's median over the peer's: below one means less time, or for a rate, less work done.
+// ratio returns weft's median over the peer's. Below one it means less time, or for a rate, less
+// work.
 func ratio(ours float64, r Row) string {
 	if r.Peer == Ours || r.Runs == 0 || math.IsNaN(ours) || r.Median == 0 {
 		return "-"
@@ -64,7 +65,7 @@ func ratio(ours float64, r Row) string {
 	return strconv.FormatFloat(ours/r.Median, 'f', 3, 64)
 }
 
-// number prints one of the row's statistics, which a row without samples does not have.
+// number prints one of the row's statistics, or - if the row has no samples.
 func (r *Row) number(v float64) string {
 	if r.Runs == 0 {
 		return "-"

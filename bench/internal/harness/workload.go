@@ -10,14 +10,14 @@ import (
 	"time"
 )
 
-// Ours is the name of the peer that the others are compared with.
+// Ours is the name of weft as a peer: the other peers are compared with it.
 const Ours = "weft"
 
-// ErrWrongAnswer is what a probe's error wraps when the benchmark's own check of its answer failed.
+// ErrWrongAnswer is wrapped by a probe's error when the benchmark's check of its answer failed.
 var ErrWrongAnswer = errors.New("wrong answer")
 
-// ErrSkipped is what the error of a Peer's Open wraps when the peer cannot run on this machine (no
-// compiler, say). A skipped peer has no row and is not a failure.
+// ErrSkipped is wrapped by the error of a Peer's Open when the peer cannot run on this machine, for
+// example without a compiler. A skipped peer has no row and is not a failure.
 var ErrSkipped = errors.New("skipped")
 
 // Wrong returns an error that wraps ErrWrongAnswer and says what was wrong.
@@ -36,7 +36,7 @@ type Workload struct {
 	About string // one line for -list
 	Unit  string // of every sample, e.g. "ns/task"
 
-	// HigherIsBetter is set for rates. It changes only what the table says.
+	// HigherIsBetter is set for rates. It only changes the table.
 	HigherIsBetter bool
 
 	SizeOf string  // what Size counts, for -list
@@ -44,7 +44,7 @@ type Workload struct {
 	Quick  []int64 // sizes of a -quick run: the same program, small enough for a test
 	Ranks  []int   // rank counts; nil means one rank
 
-	Goals []Goal // what weft is meant to reach, compared with the peers that are Rival
+	Goals []Goal // targets of weft, compared with the peers that are Rival
 	Peers []Peer
 }
 
@@ -52,25 +52,25 @@ type Workload struct {
 type Peer struct {
 	Name string
 
-	// Extra peers run only when they are asked for (-peers): they need tools that a machine may
-	// lack.
+	// Extra peers run only with -peers or by name: they need tools that a machine may lack.
 	Extra bool
 
-	// A Rival is another task runtime, with which goals compare: not a bound, and not what one
-	// would write by hand.
+	// A Rival is another task runtime, which goals compare weft with. It is neither a bound nor
+	// code written by hand.
 	Rival bool
 
-	// Open prepares a measurement. What it does is not part of any sample.
+	// Open prepares a measurement. Its time is not part of any sample.
 	Open func(ctx context.Context, p Params) (Probe, error)
 }
 
 // Params is what one measurement is to run.
 type Params struct {
 	Workers int   // threads that may run at once; GOMAXPROCS is set to it
-	Ranks   int   // ranks, of which each workload says what they are
+	Ranks   int   // ranks, as the workload defines them
 	Size    int64 // as Workload.SizeOf says
 
-	Quick bool // the size is one of Workload.Quick: a peer may leave out what does not depend on it
+	// the size is one of Workload.Quick: a peer may leave out work that does not depend on the size
+	Quick bool
 
 	// MinTime is how long one sample's timed part should last at least: a short program is repeated
 	// within a sample.
@@ -83,7 +83,7 @@ type Probe struct {
 	// program's own check is returned together with an error that wraps ErrWrongAnswer.
 	Sample func(ctx context.Context) (float64, error)
 
-	// Close releases what Open took. It may be nil.
+	// Close releases the resources of Open. It may be nil.
 	Close func() error
 }
 

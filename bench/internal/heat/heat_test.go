@@ -50,7 +50,7 @@ func TestOutcomesOfARun(t *testing.T) {
 	_, err = fake(t, "echo hello\n").run(t.Context(), 1, nil)
 	require.ErrorContains(t, err, "no line of results")
 
-	// Every run checks, but for one that is profiled.
+	// Every run checks its result, except a profiled run.
 	p := fake(t, `case "$*" in *-cpuprofile*-check*) exit 3;; *-cpuprofile*|*-check*) `+result+`;; *) exit 4;; esac`)
 	_, err = p.run(t.Context(), 1, nil)
 	require.NoError(t, err)

@@ -19,10 +19,10 @@ import (
 
 // Program builds the heat program, once and when it is first needed, and removes it on Close.
 type Program struct {
-	// Profile, while it is not nil, is given the CPU profile of each run.
+	// Profile, while it is not nil, receives the file of the CPU profile of each run.
 	Profile func(file string)
 
-	dir  string // temporary directory: the binary and what runs leave behind
+	dir  string // temporary directory: the binary and the files of runs
 	path string
 	err  error
 }
@@ -52,8 +52,8 @@ func (p *Program) build(ctx context.Context) error {
 }
 
 // run runs the program with the given arguments and returns its rate. The program checks its
-// result, except in a run that is profiled, where the time of the check would be most of the
-// profile; the sample before it has made the check.
+// result, except in a profiled run, where the check would be most of the profile. The sample before
+// a profiled run makes the check.
 func (p *Program) run(ctx context.Context, workers int, args []string) (float64, error) {
 	var profile string
 	if p.Profile != nil {
@@ -71,7 +71,7 @@ func (p *Program) run(ctx context.Context, workers int, args []string) (float64,
 	rate, err := parseRate(stdout.String())
 	if runErr != nil {
 		why := lastLine(stderr.String() + "\n" + stdout.String())
-		// Status 1 with a rate printed is the program's own check.
+		// Status 1 with a rate means that the program's check failed.
 		if exit := (*exec.ExitError)(nil); errors.As(runErr, &exit) && exit.ExitCode() == 1 && err == nil {
 			return rate, harness.Wrong("heat %s: %s", strings.Join(args, " "), why)
 		}

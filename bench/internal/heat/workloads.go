@@ -22,7 +22,7 @@ const (
 	blockSize  = 256
 )
 
-// A configuration is the arguments that make one peer of one group.
+// A configuration has the arguments of one peer in one group.
 type configuration struct {
 	variant   string
 	kernel    string // empty means the program's own choice
@@ -52,7 +52,7 @@ func (c configuration) args(namDir string) []string {
 	return args
 }
 
-// peer makes a peer that runs the configuration that choose makes of a group's parameters.
+// peer makes a peer. choose returns its configuration for the parameters of a group.
 func (p *Program) peer(name string, choose func(harness.Params) configuration) harness.Peer {
 	open := func(ctx context.Context, params harness.Params) (harness.Probe, error) {
 		if err := p.build(ctx); err != nil {

@@ -11,13 +11,13 @@ import (
 	"weft/comm"
 )
 
-// window is how many messages Uniband and Biband have under way.
-const window = 64
+// inFlight is the number of messages that Uniband and Biband have under way.
+const inFlight = 64
 
-// tag of all messages; the acknowledgements of Uniband and Biband have the next.
+// tag of all messages, except the acknowledgements of Uniband and Biband, which have tag+1.
 const tag = 7
 
-// kind is which columns a benchmark has.
+// kind selects the columns of a benchmark.
 type kind uint8
 
 const (
@@ -25,7 +25,7 @@ const (
 	parallel             // least, greatest and mean t, bandwidth
 	band                 // bandwidth, messages per second
 	collect              // least, greatest and mean t
-	overlap              // both, pure, work, overlap
+	overlap              // both at once, operation, computation, overlap
 	special              // one figure
 )
 
@@ -37,9 +37,9 @@ type benchmark struct {
 	halves  float64 // operations per reported time: a ping-pong is two messages
 	carried float64 // messages per operation, for the bandwidth
 	parts   bool    // buffers have a part for each rank
-	floats  bool    // elements are float32, and are added up
-	loop    bool    // how a rank learns that a message is here, beside PingPong
-	ours    bool    // the peers' program has none
+	floats  bool    // elements are float32, and the operation adds them
+	loop    bool    // measures how a rank learns of a message; comparable with PingPong
+	ours    bool    // the peers' program lacks it
 	op      func(r *rank) error
 	start   func(r *rank) (*comm.Request, error)
 }
@@ -49,8 +49,8 @@ var benchmarks = []benchmark{
 	{name: "PingPing", kind: single, need: 2, halves: 1, carried: 1, op: pingPing},
 	{name: "Sendrecv", kind: parallel, need: 2, halves: 1, carried: 2, op: sendrecv},
 	{name: "Exchange", kind: parallel, need: 2, halves: 1, carried: 4, op: exchange},
-	{name: "Uniband", kind: band, need: 2, halves: 1, carried: window, op: func(r *rank) error { return bands(r, false) }},
-	{name: "Biband", kind: band, need: 2, halves: 1, carried: 2 * window, op: func(r *rank) error { return bands(r, true) }},
+	{name: "Uniband", kind: band, need: 2, halves: 1, carried: inFlight, op: func(r *rank) error { return bands(r, false) }},
+	{name: "Biband", kind: band, need: 2, halves: 1, carried: 2 * inFlight, op: func(r *rank) error { return bands(r, true) }},
 	{name: "Barrier", kind: collect, need: 1, halves: 1, op: func(r *rank) error { return r.c.Barrier() }},
 	{name: "Bcast", kind: collect, need: 1, halves: 1, op: func(r *rank) error { return r.c.Bcast(r.bcastBuffer(), 0) }},
 	{name: "Reduce", kind: collect, need: 1, halves: 1, floats: true, op: func(r *rank) error { return r.c.Reduce(r.sendF(), r.recvF(), comm.Sum, 0) }},
@@ -79,7 +79,7 @@ var benchmarks = []benchmark{
 	{name: "Start", kind: special, need: 1},
 }
 
-// one makes a start of a function that cannot fail but by its request.
+// one makes a start function of a function that fails only through its request.
 func one(f func(r *rank) *comm.Request) func(r *rank) (*comm.Request, error) {
 	return func(r *rank) (*comm.Request, error) { return f(r), nil }
 }
@@ -103,8 +103,8 @@ var sets = map[string]func(b *benchmark) bool{
 	"all":   func(*benchmark) bool { return true },
 }
 
-// Find returns the names of the benchmarks that are asked for, in the order of the table, whatever
-// the case of the letters. None asked for: the blocking ones.
+// Find returns the names of the benchmarks and sets in asked, in the order of the table. It ignores
+// the case of benchmarks. Without a name it returns the blocking ones.
 func Find(asked []string) ([]string, error) {
 	if len(asked) == 0 {
 		asked = []string{"P2P", "Coll"}
@@ -139,7 +139,7 @@ func find(name string) *benchmark {
 	return &benchmarks[i]
 }
 
-// takes reports whether a benchmark can be measured with a size: barriers have none, sums have
+// takes reports whether a benchmark can be measured with a size: barriers have none, and sums need
 // whole floats.
 func (b *benchmark) takes(size int64) bool {
 	switch {
@@ -156,13 +156,13 @@ func (b *benchmark) sizesOf(sizes []int64) []int64 {
 	if b.takes(0) && !b.takes(1) && !b.takes(4) {
 		return []int64{0}
 	}
-	if b.name == "Progress" || b.name == "Overlap" { // there is nothing to hide in a short message
+	if b.name == "Progress" || b.name == "Overlap" { // a short message leaves nothing to hide
 		return []int64{1 << 20}
 	}
 	return slices.DeleteFunc(slices.Clone(sizes), func(s int64) bool { return !b.takes(s) })
 }
 
-// operation is what a benchmark does, in small letters: that of Iscan is scan.
+// operation returns the operation of a benchmark in small letters: that of Iscan is scan.
 func (b *benchmark) operation() string {
 	name := strings.ToLower(b.name)
 	if b.kind == overlap {

@@ -24,15 +24,15 @@ type Comparison struct {
 	wrong   map[key]map[string]bool
 }
 
-// key is what peers are compared at.
+// key identifies a row of the comparison.
 type key struct {
 	bench string
 	ranks int
 	size  int64
-	part  bool // the part that was hidden, in percent, instead of a time
+	part  bool // the figure is the hidden part in percent, not a time
 }
 
-// NewComparison returns an empty one. Workers is for the record.
+// NewComparison returns an empty comparison. Workers is copied into its rows.
 func NewComparison(peers []Peer, workers int) *Comparison {
 	return &Comparison{peers: peers, workers: workers, samples: map[key]map[string][]float64{}, wrong: map[key]map[string]bool{}}
 }
@@ -56,14 +56,14 @@ func (c *Comparison) add(k key, peer string, v float64, wrong bool) {
 	c.wrong[k][peer] = c.wrong[k][peer] || wrong
 }
 
-// figure is the time by which peers are compared, in microseconds.
+// figure returns the time by which peers are compared, in microseconds.
 func (r *Row) figure() float64 {
 	switch find(r.Bench).kind {
 	case band:
 		if r.Msgs > 0 {
 			return 1e6 / r.Msgs
 		}
-		return r.Avg / window
+		return r.Avg / inFlight
 	case overlap:
 		return r.Pure
 	case collect:
@@ -106,7 +106,7 @@ func (c *Comparison) median(k key, peer string) float64 {
 	return row.Median
 }
 
-// best returns the better of the other libraries of a class.
+// best returns the figure of the better of the other libraries in a class.
 func (c *Comparison) best(k key, class string) float64 {
 	best := math.NaN()
 	for _, p := range c.peers {
@@ -117,8 +117,8 @@ func (c *Comparison) best(k key, class string) float64 {
 	return best
 }
 
-// rival is the figure that a peer of ours is compared with: for ranks over a library, the same
-// library called from C.
+// rival returns the figure that a peer of weft is compared with: for ranks over a library, that of
+// the same library called from C.
 func (c *Comparison) rival(k key, p *Peer) float64 {
 	if lib, ok := strings.CutPrefix(p.Name, "weft-mpi-"); ok {
 		return c.median(k, lib+"-shm")
@@ -127,7 +127,7 @@ func (c *Comparison) rival(k key, p *Peer) float64 {
 }
 
 // Write writes a table for every benchmark and number of ranks: the medians, and the ratio of each
-// of ours to the better of the others.
+// peer of weft to the better of the others.
 func (c *Comparison) Write(w io.Writer) error {
 	tw := tabwriter.NewWriter(w, 0, 0, 2, ' ', tabwriter.AlignRight)
 	last := key{ranks: -1}
@@ -164,12 +164,12 @@ func (c *Comparison) Write(w io.Writer) error {
 	return tw.Flush()
 }
 
-// block is where the table of k's benchmark stands.
+// block returns the position of the table of k's benchmark.
 func (c *Comparison) block(k key) int {
 	return slices.IndexFunc(c.keys, func(o key) bool { return o.bench == k.bench && o.ranks == k.ranks && o.part == k.part })
 }
 
-// anywhere reports whether a peer has any size of k's benchmark.
+// anywhere reports whether a peer has a row for any size of k's benchmark.
 func (c *Comparison) anywhere(k key, peer string) bool {
 	for _, other := range c.keys {
 		if other.bench == k.bench && other.ranks == k.ranks && other.part == k.part && len(c.samples[other][peer]) > 0 {
@@ -191,13 +191,13 @@ func number2(v float64) string {
 	return fmt.Sprintf("%.3f", v)
 }
 
-// A goal is a ratio, or a figure, that is meant to be reached.
+// A goal is a target for a ratio, or for a figure.
 type goal struct {
 	what  string
 	k     key
 	peer  string
 	rival string  // "": the best of the class; "-": none, limit is a figure
-	limit float64 // at most; of parts, at least
+	limit float64 // upper bound; for hidden parts, lower bound
 }
 
 const mib = 1 << 20
@@ -230,8 +230,8 @@ var goals = []goal{
 	{"processor time in a second of Recv, µs", key{"Idle", 2, 0, false}, "weft-shm", "-", 5000},
 }
 
-// WriteGoals writes the goals of which this run has the figures. In-process ranks must do at least
-// as well as shared memory.
+// WriteGoals writes the goals for which this run has figures. The goals of shared memory are also
+// those of ranks in one process.
 func (c *Comparison) WriteGoals(w io.Writer) error {
 	tw := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(tw, "goal\tpeer\tours\ttheirs\tratio\tmeant\t")

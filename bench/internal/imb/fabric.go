@@ -3,5 +3,5 @@
 
 package imb
 
-// fabricOptions are the options of weft run by which ranks use a fabric and no other.
+// fabricOptions returns the options of weft run that make ranks use one fabric only.
 func fabricOptions(fabric string) []string { return []string{"-env", "WEFT_FABRIC=" + fabric} }

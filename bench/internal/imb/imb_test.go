@@ -20,7 +20,7 @@ func quick(sizes ...int64) Options {
 	return Options{Sizes: sizes, Iter: 3, Volume: 1 << 20, Time: time.Second, Sync: true}
 }
 
-// Every benchmark runs, with contents that are right, and gives the rows that it should.
+// Every benchmark runs with right contents and reports the expected rows.
 func TestBenchmarksInProcess(t *testing.T) {
 	names, err := Find([]string{"P2P", "Coll", "NBC", "Loops", "Start"})
 	require.NoError(t, err)
@@ -180,7 +180,7 @@ func TestComparison(t *testing.T) {
 	require.Empty(t, text.String())
 }
 
-// A library that is not there is skipped, and says what to install.
+// A missing library is skipped, and the error says what to install.
 func TestMissingLibrary(t *testing.T) {
 	t.Setenv("PATH", t.TempDir())
 	r := &Runner{Self: []string{"bench"}, Stderr: io.Discard}
@@ -193,7 +193,7 @@ func TestMissingLibrary(t *testing.T) {
 	}
 }
 
-// Ranks over MPI use that between them, and not the shared memory that they would prefer.
+// Ranks over MPI use MPI between them, and not the shared memory of the node.
 func TestOverMPI(t *testing.T) {
 	for _, l := range []*library{openMPI, mpich} {
 		if _, _, err := l.tools(t.Context()); err != nil {

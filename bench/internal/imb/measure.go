@@ -10,13 +10,13 @@ import (
 	"weft/comm"
 )
 
-// Options is how rows are measured.
+// Options says how rows are measured.
 type Options struct {
 	Sizes  []int64
 	Iter   int64         // repetitions at most
-	Volume int64         // bytes at most, over the repetitions; at least one is made
-	Time   time.Duration // of a row's repetitions at most; at least two are made
-	Sync   bool          // barriers between collectives, so that each begins with all ranks there
+	Volume int64         // bytes of all repetitions, at most; there is at least one repetition
+	Time   time.Duration // of all repetitions of a row, at most; there are at least two
+	Sync   bool          // barriers between collectives, so that all ranks begin each together
 }
 
 // Measure measures benchmarks on all ranks of c. It is collective. Rank 0 reports the rows.
@@ -76,7 +76,7 @@ func measure(c *comm.Comm, b *benchmark, size int64, o *Options, w *work) (Row, 
 		return row, r.overlapped(b, &row, each, most, w)
 	}
 	if b.kind == single {
-		least, mean = most, most // of two ranks only
+		least, mean = most, most // only two ranks take part
 	}
 	row.Min, row.Max, row.Avg = least*1e6, most*1e6, mean*1e6
 	if pairs := r.pairs() / 2; most > 0 {
@@ -94,12 +94,13 @@ var epoch = time.Now()
 // now is the time in seconds. It reads the monotonic clock only.
 func now() float64 { return time.Since(epoch).Seconds() }
 
-// warm is how many seconds of operations come before those that are measured; the peers' program
-// does likewise. Behind an idle time Go's monitor thread wakes every 20 to 70 µs for some
-// milliseconds, and each time takes the processor from the rank that is bound to it.
+// warm is the time, in seconds, of the operations before the measured ones; the peers' program has
+// the same. After an idle time Go's monitor thread wakes every 20 to 70 µs for some milliseconds.
+// Each time it takes the processor from the rank that is bound to it.
 const warm = 0.01
 
-// repetitions warms up and says how many operations are measured; the same at all ranks.
+// repetitions warms up and returns the number of operations to measure. It is the same at all
+// ranks.
 func (r *rank) repetitions(b *benchmark, o *Options) (int64, error) {
 	n := o.Iter
 	if r.size > 0 {
@@ -108,7 +109,7 @@ func (r *rank) repetitions(b *benchmark, o *Options) (int64, error) {
 	few := min(max(3, n/10), 50)
 	each, err := r.timed(b, 2, o.Sync)
 	if err == nil {
-		// what is decided by it must be decided alike at all ranks
+		// the decision must be the same at all ranks
 		_, each, _, err = r.statistics(each)
 	}
 	if err == nil && each*float64(few) < o.Time.Seconds() {
@@ -178,7 +179,7 @@ func (r *rank) statistics(mine float64) (least, most, mean float64, err error) {
 	return least, most, mean, nil
 }
 
-// overlapped measures the operation together with as much work as it takes.
+// overlapped measures the operation together with as much computation as the operation takes.
 func (r *rank) overlapped(b *benchmark, row *Row, pure, most float64, w *work) error {
 	units := w.units(most)
 	if err := r.c.Barrier(); err != nil {

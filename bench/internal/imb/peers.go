@@ -29,14 +29,14 @@ func Peers() []Peer {
 		{Name: "openmpi-shm", Class: "shm", start: openMPI.program("--mca", "pml", "ob1", "--mca", "btl", "self,vader")},
 		{Name: "openmpi-tcp", Class: "tcp", start: openMPI.program("--mca", "pml", "ob1", "--mca", "btl", "self,tcp")},
 		{Name: "mpich-shm", Class: "shm", start: mpich.program()},
-		// With UCX below it, MPICH needs both: not to take its own path between processes of one
-		// node, and UCX not to.
+		// MPICH over UCX needs both settings: MPICH must not use its own path between processes of
+		// one node, and neither must UCX.
 		{Name: "mpich-tcp", Class: "tcp", start: mpich.program("-genv", "MPIR_CVAR_NOLOCAL", "1", "-genv", "UCX_TLS", "tcp,self",
 			"-genv", "FI_PROVIDER", "tcp")},
 	}
 }
 
-// Fabrics lists the names by which -fabric knows our peers.
+// Fabrics lists the names of the peers of weft for -fabric.
 func Fabrics() []string {
 	var names []string
 	for _, p := range Peers() {
@@ -74,12 +74,12 @@ func processes(fabric string) func(ctx context.Context, r *Runner, n int, bench 
 // library is an MPI library with its tools.
 type library struct {
 	name     string
-	compiler string // as Debian and Ubuntu call it, where several libraries are installed
+	compiler string // the name in Debian and Ubuntu, where several libraries may be installed
 	launcher string
-	// what the launcher's version has in it, to know it by where it has no name of its own
+	// text in the version of the launcher, which identifies it as mpirun
 	says     string
 	options  []string
-	unbound  []string // what a program in Go gets besides, so that it has more than one processor
+	unbound  []string // further options for a program in Go, so that it has more than one processor
 	env      []string
 	packages string
 }
@@ -135,7 +135,7 @@ func (l *library) program(options ...string) func(ctx context.Context, r *Runner
 	}
 }
 
-// overMPI starts our program over the library: it is built for it.
+// overMPI starts this program, built for the library.
 func (l *library) overMPI(ctx context.Context, r *Runner, n int, bench string, o *Options) (*exec.Cmd, error) {
 	compiler, launcher, err := l.tools(ctx)
 	if err != nil {
@@ -158,10 +158,10 @@ func (l *library) overMPI(ctx context.Context, r *Runner, n int, bench string, o
 	return cmd, nil
 }
 
-// sources returns an error if the programs that start ranks cannot be built here.
+// sources returns an error if the programs that start ranks cannot be built in this directory.
 func sources(ctx context.Context) error {
 	if out, err := exec.CommandContext(ctx, "go", "list", "weft/cmd/weft").CombinedOutput(); err != nil && ctx.Err() == nil {
-		return fmt.Errorf("programs of weft are built for this, which takes the Go command, in a directory of weft's repository: %w: %s", err, bytes.TrimSpace(out))
+		return fmt.Errorf("the programs that start ranks are built from source, with the go command, in a directory of weft's repository: %w: %s", err, bytes.TrimSpace(out))
 	}
 	return nil
 }

@@ -17,14 +17,14 @@ type rank struct {
 	n    int
 	size int // bytes of a message, or of a part
 
-	out, in   []byte    // what is sent and what is received
+	out, in   []byte    // send and receive buffers
 	outF, inF []float32 // the same for sums
 	reqs      []*comm.Request
 	ack       []byte
 }
 
 func newRank(c *comm.Comm, b *benchmark, size int64) *rank {
-	r := &rank{c: c, me: c.Rank(), n: c.Size(), size: int(size), ack: make([]byte, 4), reqs: make([]*comm.Request, 0, 2*window)}
+	r := &rank{c: c, me: c.Rank(), n: c.Size(), size: int(size), ack: make([]byte, 4), reqs: make([]*comm.Request, 0, 2*inFlight)}
 	room := r.size
 	if b.parts {
 		room *= r.n
@@ -144,7 +144,7 @@ func exchange(r *rank) error {
 	return comm.WaitAll(context.Background(), a, b)
 }
 
-// pairs is the number of ranks that have a partner, half of the ranks away.
+// pairs returns the number of ranks that have a partner. A partner is half of the ranks away.
 func (r *rank) pairs() int { return r.n - r.n%2 }
 
 func (r *rank) partner() (peer int, lower bool) {
@@ -155,7 +155,7 @@ func (r *rank) partner() (peer int, lower bool) {
 	}
 }
 
-// bands moves a window of messages to the partner, or both ways, which the upper rank acknowledges.
+// bands moves inFlight messages to the partner, or both ways. The upper rank acknowledges them.
 func bands(r *rank, both bool) error {
 	if r.me >= r.pairs() {
 		return nil
@@ -163,12 +163,12 @@ func bands(r *rank, both bool) error {
 	peer, lower := r.partner()
 	r.reqs = r.reqs[:0]
 	if !lower || both {
-		for range window {
+		for range inFlight {
 			r.reqs = append(r.reqs, r.c.Irecv(comm.Of(r.in), peer, tag))
 		}
 	}
 	if lower || both {
-		for range window {
+		for range inFlight {
 			r.reqs = append(r.reqs, r.c.Isend(comm.Of(r.out), peer, tag))
 		}
 	}
@@ -182,7 +182,8 @@ func bands(r *rank, both bool) error {
 	return r.c.Send(comm.Of(r.ack), peer, tag+1)
 }
 
-// startExchange starts a message each way between partners. The request is that of both.
+// startExchange starts a message each way between partners. It returns the request of the receive
+// and keeps that of the send in r.reqs.
 func startExchange(r *rank) (*comm.Request, error) {
 	if r.me >= r.pairs() {
 		return nil, nil
@@ -194,7 +195,7 @@ func startExchange(r *rank) (*comm.Request, error) {
 	return in, nil
 }
 
-// wait waits for what start has started.
+// wait waits for the requests of start.
 func (r *rank) wait(q *comm.Request) error {
 	if err := comm.WaitAll(context.Background(), q); err != nil {
 		return err
@@ -204,10 +205,11 @@ func (r *rank) wait(q *comm.Request) error {
 	return err
 }
 
-// content is byte i of part p of what a rank sends.
+// content is byte i of part p of the data that a rank sends.
 func content(rank, p, i int) byte { return byte(17*rank + 31*p + 7*i + i>>8) }
 
-// number is element i of what a rank adds. They are small, so sums are exact in every order.
+// number is element i of the data that a rank adds. The numbers are small, so sums are exact in
+// every order.
 func number(rank, i int) float32 { return float32(rank + 1 + i%13) }
 
 // fill writes the contents that verify expects.
@@ -222,7 +224,7 @@ func (r *rank) fill(b *benchmark) {
 	}
 }
 
-// verify returns what is wrong with what has been received.
+// verify returns the number of wrong elements in the received data.
 func (r *rank) verify(b *benchmark) (bad int64) {
 	switch name := b.operation(); name {
 	case "reduce", "allreduce", "scan":
@@ -279,7 +281,7 @@ func (r *rank) verify(b *benchmark) (bad int64) {
 	return 0
 }
 
-// differ counts the received bytes that are not those of a rank's part.
+// differ counts the received bytes that differ from a rank's part.
 func (r *rank) differ(from, part int) (bad int64) {
 	for i, got := range r.in[:r.size] {
 		if got != content(from, part, i) {
@@ -289,7 +291,8 @@ func (r *rank) differ(from, part int) (bad int64) {
 	return bad
 }
 
-// check makes one operation and verifies what it has moved, at all ranks. It returns what is wrong.
+// check makes one operation and verifies its data at all ranks. It returns a description of the
+// wrong data, or "".
 func (r *rank) check(b *benchmark) (string, error) {
 	r.fill(b)
 	if err := r.once(b); err != nil {

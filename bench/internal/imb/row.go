@@ -13,8 +13,8 @@ import (
 	"weft/bench/internal/harness"
 )
 
-// A Row is one benchmark at one size. As a line of JSON it is what ranks report to whoever has
-// started them.
+// A Row is one benchmark at one size. Ranks report it as a line of JSON to the process that started
+// them.
 type Row struct {
 	Bench string  `json:"bench"`
 	Size  int64   `json:"size"` // bytes
@@ -26,8 +26,8 @@ type Row struct {
 	Rate  float64 `json:"mbps,omitempty"` // 10^6 bytes per second
 	Msgs  float64 `json:"msgs,omitempty"` // messages per second
 
-	// With overlap, in place of the times above: both at once, the operation, the work, and which
-	// part of the shorter was hidden.
+	// With overlap, in place of the times above: both at once, the operation, the computation, and
+	// the hidden part of the shorter.
 	Both    float64 `json:"ovrl,omitempty"`
 	Pure    float64 `json:"pure,omitempty"`
 	CPU     float64 `json:"cpu,omitempty"`
@@ -36,7 +36,7 @@ type Row struct {
 	Why string `json:"why,omitempty"` // what was wrong with the contents
 }
 
-// Err returns the failed check, if the contents were wrong.
+// Err returns an error that wraps harness.ErrWrongAnswer if the contents were wrong.
 func (r *Row) Err() error {
 	if r.Why == "" {
 		return nil
@@ -54,7 +54,7 @@ func (r *Row) write(w io.Writer) error {
 	return err
 }
 
-// linePrefix is what the lines of rows begin with, to be told from what else a program may print.
+// linePrefix begins the lines of rows. Other lines of a program begin otherwise.
 const linePrefix = `{"bench":`
 
 // readRows calls row for every row in a program's output and writes the other lines to rest.
@@ -68,7 +68,7 @@ func readRows(in io.Reader, rest io.Writer, row func(Row)) error {
 		}
 		var r Row
 		if err := json.Unmarshal([]byte(line), &r); err != nil {
-			return fmt.Errorf("a row that cannot be read: %w: %s", err, line)
+			return fmt.Errorf("cannot read a row: %w: %s", err, line)
 		}
 		row(r)
 	}

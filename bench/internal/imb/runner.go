@@ -23,20 +23,20 @@ import (
 // A Peer is a way of running ranks.
 type Peer struct {
 	Name  string
-	Class string // what it is compared within: shm, tcp or mpi
+	Class string // of the peers that it is compared with: shm, tcp or mpi
 	Ours  bool
 
-	// start returns the command that runs n ranks of a program, which reports the rows of one
-	// benchmark; nil: the ranks are goroutines of this process.
+	// start returns the command that runs n ranks of a program. The program reports the rows of one
+	// benchmark. If start is nil, the ranks are goroutines of this process.
 	start func(ctx context.Context, r *Runner, n int, bench string, o *Options) (*exec.Cmd, error)
 }
 
 // A Runner builds what peers need, each once and when it is first needed, and removes it on Close.
 type Runner struct {
 	Source []byte // of the MPI program
-	// the command line by which this program measures as the ranks that it is started as
+	// the command line of this program as one of several ranks
 	Self   []string
-	Stderr io.Writer // what programs say besides rows
+	Stderr io.Writer // for the output of programs besides rows
 
 	dir    string
 	builds map[string]built
@@ -47,7 +47,7 @@ type built struct {
 	err  error
 }
 
-// Close removes what was built.
+// Close removes the programs.
 func (r *Runner) Close() error {
 	if r.dir == "" {
 		return nil
@@ -55,7 +55,7 @@ func (r *Runner) Close() error {
 	return os.RemoveAll(r.dir)
 }
 
-// build makes a program of a name by a command whose last argument but one is where it is to be.
+// build builds the program called name, once. command returns the command that builds it at a path.
 func (r *Runner) build(ctx context.Context, name string, command func(path string) *exec.Cmd) (string, error) {
 	if b, ok := r.builds[name]; ok {
 		return b.path, b.err
@@ -78,7 +78,7 @@ func (r *Runner) build(ctx context.Context, name string, command func(path strin
 	return b.path, b.err
 }
 
-// arguments are those of the programs, ours and theirs alike.
+// arguments returns the arguments of the programs. weft's and the peers' are the same.
 func arguments(bench string, o *Options) []string {
 	var sizes []string
 	for _, s := range find(bench).sizesOf(o.Sizes) {
@@ -101,7 +101,7 @@ func (r *Runner) Run(ctx context.Context, p *Peer, n int, bench string, o Option
 	if p.start == nil {
 		return inProcess(ctx, n, bench, o, report)
 	}
-	// A library may hang where it has fewer processors than ranks.
+	// A library may hang if it has fewer processors than ranks.
 	limit := time.Minute + 4*o.Time*time.Duration(len(o.Sizes))
 	ctx, cancel := context.WithTimeoutCause(ctx, limit, fmt.Errorf("it was ended after %v", limit))
 	defer cancel()
@@ -136,13 +136,12 @@ func (r *Runner) Run(ctx context.Context, p *Peer, n int, bench string, o Option
 		return fmt.Errorf("%s: %w", strings.Join(cmd.Args, " "), waited)
 	}
 	if err == nil && rows == 0 {
-		err = fmt.Errorf("%s: it reported nothing", strings.Join(cmd.Args, " "))
+		err = fmt.Errorf("%s: it reported no row", strings.Join(cmd.Args, " "))
 	}
 	return err
 }
 
-// inProcess measures on goroutines. To start these is no more than to call a function, and is left
-// out.
+// inProcess measures on goroutines.
 func inProcess(ctx context.Context, n int, bench string, o Options, report func(Row)) error {
 	began := time.Now()
 	return comm.Run(ctx, comm.Config{Ranks: n}, func(c *comm.Comm) error {
@@ -157,12 +156,13 @@ func inProcess(ctx context.Context, n int, bench string, o Options, report func(
 	})
 }
 
-// Here measures on the ranks that this process is one of, or has, and reports at rank 0.
+// Here measures on the ranks of the job that this process belongs to, or on ranks of its own. It
+// reports at rank 0.
 func Here(ctx context.Context, ranks int, names []string, o Options, report func(Row) error) error {
 	return comm.Main(ctx, comm.Config{Ranks: ranks}, func(c *comm.Comm) error { return Measure(c, names, o, report) })
 }
 
-// Report returns what writes rows as lines.
+// Report returns a function that writes rows as lines of JSON.
 func Report(w io.Writer) func(Row) error { return func(r Row) error { return r.write(w) } }
 
 // Launched reports whether this process has been started as one of several ranks.

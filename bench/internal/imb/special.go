@@ -13,7 +13,7 @@ import (
 	"weft/comm"
 )
 
-// special measures what is no repeated operation.
+// special measures a benchmark that is not a repeated operation.
 func (r *rank) special(b *benchmark, w *work) (Row, error) {
 	var err error
 	row := Row{Reps: 1}
@@ -27,7 +27,7 @@ func (r *rank) special(b *benchmark, w *work) (Row, error) {
 		row.Reps = asleepRuns
 		row.Max, row.Why, err = r.asleep(b.name == "OnDone")
 	case "Start":
-		err = r.c.Barrier() // whoever has started us has the clock
+		err = r.c.Barrier() // the process that started this one has the clock
 	default:
 		err = fmt.Errorf("imb: bug: no special benchmark %s", b.name)
 	}
@@ -37,14 +37,14 @@ func (r *rank) special(b *benchmark, w *work) (Row, error) {
 
 const (
 	progressRuns = 5
-	progressWork = 18e-3 // seconds: a hundred times what the message takes
+	progressWork = 18e-3 // seconds: a hundred times the time of the message
 	idleTime     = time.Second
 	asleepRuns   = 100
-	asleepAfter  = 2 * time.Millisecond // longer than a rank looks for a message before it sleeps
+	asleepAfter  = 2 * time.Millisecond // longer than a rank polls before it sleeps
 )
 
-// asleep is how long a message takes, and its answer, in microseconds, whose receiver waits in Recv
-// and has gone to sleep, or does something else and answers in a callback. It is the median.
+// asleep measures a message and its answer. The receiver sleeps in Recv, or it answers in a
+// callback. The result is the median in microseconds.
 func (r *rank) asleep(callback bool) (median float64, why string, err error) {
 	ping, pong := []int64{0}, []int64{0}
 	answer := func(err error) error {
@@ -98,8 +98,8 @@ func (r *rank) asleep(callback bool) (median float64, why string, err error) {
 	return median, why, r.c.Barrier()
 }
 
-// progress is how long a message takes, in microseconds, whose receiver has posted its receive and
-// computes.
+// progress measures a message whose receiver has posted its receive and computes. The result is the
+// mean in microseconds.
 func (r *rank) progress(w *work) (float64, error) {
 	sum := 0.
 	for k := range progressRuns + 1 { // the first one is not counted
@@ -132,8 +132,8 @@ func (r *rank) progress(w *work) (float64, error) {
 	return sum / progressRuns * 1e6, nil
 }
 
-// idle is the processor time, in microseconds, of the process of a rank that waits for a message
-// for a second.
+// idle measures the processor time, in microseconds, of the process of a rank that waits for a
+// message for a second.
 func (r *rank) idle() (float64, error) {
 	if err := r.c.Barrier(); err != nil {
 		return 0, err

@@ -10,7 +10,7 @@ import (
 	"strings"
 )
 
-// column is a column of a table: its heading and how a row fills it.
+// column is a column of a table: its heading, and the cell of a row.
 type column struct {
 	head string
 	cell func(r *Row) string
@@ -43,7 +43,7 @@ var (
 
 func (b *benchmark) columns() []column {
 	cols := []column{sizeColumn, repsColumn}
-	if b.takes(0) && !b.takes(1) && !b.takes(4) { // no size to speak of
+	if b.takes(0) && !b.takes(1) && !b.takes(4) { // the only size is 0
 		cols = cols[1:]
 	}
 	switch b.kind {
@@ -76,7 +76,7 @@ type Table struct {
 	ranks int
 }
 
-// NewTable returns a table that has nothing in it.
+// NewTable returns an empty table.
 func NewTable(w io.Writer) *Table { return &Table{w: w} }
 
 // Row writes a row.

@@ -32,7 +32,7 @@ func newWork() *work {
 	}
 }
 
-// units is how many units take a time.
+// units returns the number of units that take a time.
 func (w *work) units(seconds float64) int64 { return int64(seconds/w.unit) + 1 }
 
 func (w *work) do(units int64) {

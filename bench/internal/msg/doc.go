@@ -9,6 +9,6 @@
 //	channels  two goroutines hand each other a pointer to their buffer over unbuffered channels; the receiver copies it
 //	copy      one goroutine copies there and back: no hand-over at all, the bandwidth that memory gives to plain Go
 //
-// Every message carries a number at both ends, which the receiver compares with the one that is
-// due, and at the end of a sample the two buffers must be equal throughout.
+// Every message carries a number at both ends, which the receiver compares with the expected
+// number. At the end of a sample the two buffers must be equal.
 package msg

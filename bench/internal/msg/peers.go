@@ -9,10 +9,9 @@ import (
 	"time"
 )
 
-// channels is the hand-over that Go offers: an unbuffered channel each way. What is handed over is
-// a pointer to the sender's buffer, and the receiver copies it, because a rank's memory is its own.
-// The sender touches its buffer again only after the answer, which the receiver sends when it has
-// copied.
+// channels uses an unbuffered channel each way, which carries a pointer to the sender's buffer. The
+// receiver copies the bytes, because a rank's memory is its own. The sender touches its buffer
+// again only after the answer, which the receiver sends after its copy.
 func channels(_ context.Context, p *pingpong) (time.Duration, error) {
 	var lines [2]chan *[]byte // to rank 0 and to rank 1
 	for r := range lines {
@@ -40,7 +39,7 @@ func channels(_ context.Context, p *pingpong) (time.Duration, error) {
 	return took, nil
 }
 
-// plainCopy moves the bytes there and back without anybody to hand them to.
+// plainCopy copies the bytes there and back in one goroutine.
 func plainCopy(_ context.Context, p *pingpong) (time.Duration, error) {
 	a, b := p.mine[0], p.mine[1]
 	run := func(rounds int) {

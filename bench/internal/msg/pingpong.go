@@ -14,7 +14,7 @@ import (
 
 // pingpong is two ranks' buffers and the numbers that the messages carry.
 type pingpong struct {
-	mine   [2][]byte // of rank 0 and rank 1; rank r's goroutine owns the r-th while it has the turn
+	mine   [2][]byte // of rank 0 and rank 1; rank r's goroutine owns the r-th during its turn
 	rounds int       // round trips per run
 	bad    [2]int    // messages that arrived with a wrong number, counted by the receiving rank
 }
@@ -33,7 +33,7 @@ func roundsFor(size int64) int {
 	return int(max(4, min(10_000, volume/size)))
 }
 
-// reset fills rank 0's buffer with a pattern of no period that rank 1's does not have.
+// reset fills rank 0's buffer with a pattern without a period, and clears rank 1's.
 func (p *pingpong) reset() {
 	x := uint32(1)
 	for i := range p.mine[0] {
@@ -43,15 +43,15 @@ func (p *pingpong) reset() {
 	p.bad = [2]int{}
 }
 
-// stamp numbers rank's buffer as the message to be sent. The buffer has 8 bytes, where both numbers
-// are one, or at least 16.
+// stamp writes number at both ends of rank's buffer, the next message. A buffer of 8 bytes has the
+// number once; other buffers have at least 16 bytes.
 func (p *pingpong) stamp(rank int, number uint64) {
 	b := p.mine[rank]
 	binary.LittleEndian.PutUint64(b, number)
 	binary.LittleEndian.PutUint64(b[len(b)-8:], number)
 }
 
-// verify counts a message that has come into rank's buffer with another number.
+// verify counts the message in rank's buffer as bad if it has another number.
 func (p *pingpong) verify(rank int, number uint64) {
 	b := p.mine[rank]
 	if binary.LittleEndian.Uint64(b) != number || binary.LittleEndian.Uint64(b[len(b)-8:]) != number {
@@ -69,8 +69,8 @@ func (p *pingpong) check() error {
 	return nil
 }
 
-// play is rank's part in round trips numbered from first on, over any pair of blocking operations.
-// Send may be asked to send only what rank's buffer holds, and receive fills rank's buffer.
+// play is rank's part in the round trips, over any pair of blocking operations. Send sends rank's
+// buffer, and receive fills it.
 func (p *pingpong) play(rank, rounds int, send, receive func() error) error {
 	for k := range rounds {
 		ping, pong := uint64(2*k+1), uint64(2*k+2)
@@ -97,7 +97,7 @@ func (p *pingpong) play(rank, rounds int, send, receive func() error) error {
 	return nil
 }
 
-// warmup is how many round trips precede the timed ones of a run.
+// warmup returns the number of round trips that precede the timed ones of a run.
 func (p *pingpong) warmup() int { return max(2, p.rounds/20) }
 
 // peer makes a peer of a function that runs the whole program once and returns the time of p.rounds

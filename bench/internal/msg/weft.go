@@ -13,7 +13,8 @@ import (
 // tag of every message; any would do.
 const tag = 7
 
-// weft plays between two ranks of this process. Starting and ending them is not part of the time.
+// weft plays between two ranks of this process. The time excludes the start and the end of the
+// ranks.
 func weft(ctx context.Context, p *pingpong) (took time.Duration, err error) {
 	err = comm.Run(ctx, comm.Config{Ranks: 2}, func(c *comm.Comm) error {
 		rank, other := c.Rank(), 1-c.Rank()

@@ -20,13 +20,13 @@ import (
 type Kit struct {
 	sources fs.FS
 
-	// temporary directory: the sources and what was built; empty until the first build
+	// temporary directory of the sources and the programs; empty until the first build
 	dir      string
 	usable   map[*Toolchain]error
 	programs map[string]built
 }
 
-// built is a program, or why there is none.
+// built is a program, or the reason why there is none.
 type built struct {
 	path string
 	err  error
@@ -37,7 +37,7 @@ func NewKit(sources fs.FS) *Kit {
 	return &Kit{sources: sources, usable: map[*Toolchain]error{}, programs: map[string]built{}}
 }
 
-// Close removes what was built.
+// Close removes the programs.
 func (k *Kit) Close() error {
 	if k.dir == "" {
 		return nil
@@ -45,8 +45,8 @@ func (k *Kit) Close() error {
 	return os.RemoveAll(k.dir)
 }
 
-// Start builds a program, if that is not done yet, and starts it. The error wraps
-// harness.ErrSkipped where the tool chain is missing.
+// Start builds a program when it is first needed, and starts it. The error wraps harness.ErrSkipped
+// if the tool chain is missing.
 func (k *Kit) Start(ctx context.Context, tc *Toolchain, program string, args ...string) (*Process, error) {
 	path, err := k.build(ctx, tc, program)
 	if err != nil {
@@ -102,7 +102,7 @@ func (k *Kit) tryOut(ctx context.Context, tc *Toolchain) error {
 	return nil
 }
 
-// unpack puts the sources where compilers find them.
+// unpack writes the sources to a directory for the compilers.
 func (k *Kit) unpack() error {
 	if k.dir != "" {
 		return nil
@@ -112,7 +112,7 @@ func (k *Kit) unpack() error {
 		return err
 	}
 	if err := os.CopyFS(dir, k.sources); err != nil {
-		_ = os.RemoveAll(dir) // what counts is the error above
+		_ = os.RemoveAll(dir) // the first error is reported
 		return fmt.Errorf("sources of the peers: %w", err)
 	}
 	k.dir = dir
@@ -128,8 +128,8 @@ func (k *Kit) compile(ctx context.Context, tc *Toolchain, source, output string)
 	return cmd.CombinedOutput()
 }
 
-// firstError returns the first line of a compiler's output that speaks of an error, or else its
-// first line.
+// firstError returns the first line of a compiler's output that contains the word error, or else
+// its first line.
 func firstError(out []byte) string {
 	text := string(bytes.TrimSpace(out))
 	for line := range strings.Lines(text) {

@@ -29,7 +29,7 @@ func TestParse(t *testing.T) {
 	}
 }
 
-// shell is a tool chain that every Unix has: its compiler copies a shell script.
+// shell is a tool chain that works on every Unix: its compiler copies a shell script.
 func shell(t *testing.T, script string) *Toolchain {
 	t.Helper()
 	bin := t.TempDir()

@@ -40,8 +40,8 @@ func start(cmd *exec.Cmd, name string) (*Process, error) {
 	return &Process{name: name, cmd: cmd, ask: ask, answers: bufio.NewReader(answers)}, nil
 }
 
-// Ask sends one line and returns the figure of the answer. An answer that the program found wrong
-// is returned with an error that wraps harness.ErrWrongAnswer.
+// Ask sends one line and returns the figure of the answer. If the program found its answer wrong,
+// Ask also returns an error that wraps harness.ErrWrongAnswer.
 func (p *Process) Ask(question string) (float64, error) {
 	if _, err := io.WriteString(p.ask, question+"\n"); err != nil {
 		return 0, fmt.Errorf("%s: %w", p.name, err)
@@ -57,7 +57,7 @@ func (p *Process) Ask(question string) (float64, error) {
 	return v, err
 }
 
-// Close ends the program's input, and so the program, and waits for it.
+// Close closes the program's input, which ends the program, and waits for its end.
 func (p *Process) Close() error {
 	return errors.Join(p.ask.Close(), p.cmd.Wait())
 }
@@ -69,7 +69,7 @@ func parse(line string) (float64, error) {
 	v, err := strconv.ParseFloat(figure, 64)
 	switch {
 	case err != nil || verdict != "ok" && verdict != "wrong":
-		return 0, fmt.Errorf("it said %q, not a figure followed by ok or wrong", line)
+		return 0, fmt.Errorf("its answer was %q, not a figure followed by ok or wrong", line)
 	case verdict == "wrong":
 		return v, harness.Wrong("%s", what)
 	}

@@ -5,19 +5,20 @@ package native
 
 // A Toolchain builds programs of one programming model for one run-time library.
 type Toolchain struct {
-	Name     string   // of the peer: the library's
+	Name     string   // of the peer, and of the library
 	Compiler string   // looked up in PATH
 	Suffix   string   // program + Suffix is the source's name
 	Flags    []string // before the source
 	Libs     []string // after it
-	Needs    string   // packages to install where it is missing, as Debian and Ubuntu call them
+	Needs    string   // packages to install if it is missing, with the names of Debian and Ubuntu
 
-	// probe is a program of a few lines that tells a missing library from a mistake in our sources.
+	// probe is a short program. If it cannot be built, the library is missing; otherwise a failed
+	// build is a mistake in our sources.
 	probe string
 }
 
-// All programs are built alike but for the library. A fused multiply-add would make the kernels of
-// the C programs do less than those in Go.
+// All programs are built with the same flags, except for the library. With fused multiply-adds the
+// kernels in C would execute fewer instructions than those in Go.
 var common = []string{"-O2", "-ffp-contract=off"}
 
 const (
@@ -25,7 +26,7 @@ const (
 	openmpProbe  = "#include <omp.h>\nint main(void) { return omp_get_max_threads() < 1; }\n"
 )
 
-// The tool chains that we have sources for.
+// The tool chains for the sources in bench/peers.
 var (
 	Libgomp = &Toolchain{
 		Name: "libgomp", Compiler: "gcc", Suffix: openmpSuffix, probe: openmpProbe,
@@ -45,5 +46,5 @@ var (
 	}
 )
 
-// Toolchains returns all of them, in the order in which peers are listed.
+// Toolchains returns all tool chains, in the order of the peers.
 func Toolchains() []*Toolchain { return []*Toolchain{Libgomp, Libomp, TBB} }

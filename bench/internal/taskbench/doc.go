@@ -13,17 +13,17 @@
 //	ns, err := machine.Run(ctx, iterations, least) // per task
 //
 // Outputs are kept in two buffers, as in the published measurements: step t writes buffer t mod 2
-// and reads the other. So a task also follows the tasks that read what it overwrites. Systems with
-// accesses (weft, OpenMP) find that out by themselves; for the others [Point] lists it.
+// and reads the other. So a task also follows the tasks that read the output that it overwrites.
+// Systems with accesses (weft, OpenMP) find these dependences themselves; for the others a point
+// lists them.
 //
-// What a system must get right is checked in every run: an input that holds anything but exactly
-// the expected (step, point) is a wrong answer, and so is an output that was not written as often
-// as it should, or a run that did another amount of work. A dependence that a system forgets is
-// thus an error, not a better figure.
+// Every run is checked. An input that is not exactly the expected (step, point) is a wrong answer.
+// So is an output with the wrong number of writes, and a run with another amount of work. So a
+// dependence that a system forgets is an error, not a better figure.
 //
 // The efficiency of a run is its rate of kernel iterations over the peak: the rate at which the
-// same number of threads runs the same kernel in large grains, without a graph. [Search] looks for
-// the smallest granularity (workers × time / tasks) at which it is still one half.
+// same number of threads runs the same kernel in large grains, without a graph. [Search] finds the
+// smallest granularity (workers × time / tasks) at which the efficiency is still one half.
 //
-// Nothing here is safe for concurrent use, but that the tasks of a run are concurrent.
+// Nothing here is safe for concurrent use, except that the tasks of a run are concurrent.
 package taskbench

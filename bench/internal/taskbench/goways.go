@@ -12,8 +12,8 @@ import (
 )
 
 // The ways in which a Go programmer would run a graph without weft. All but channels wait for all
-// tasks of a step before they begin the next: that is more than the graph asks for, and what one
-// writes.
+// tasks of a step before they begin the next step. The graph does not need that, but it is the
+// usual way to write it.
 
 // sequential is plain calls.
 func (in *instance) sequential() error {
@@ -47,8 +47,8 @@ func (in *instance) errgroup() error {
 	return nil
 }
 
-// openAnts makes the system that submits the tasks of a step to a pool of goroutines, without a
-// limit: with one, Submit would block and the pool be slower.
+// openAnts makes the system that submits the tasks of a step to a pool of goroutines. The pool has
+// no limit: with a limit Submit blocks, and the pool is slower.
 func openAnts(_ context.Context, g *Graph, k Kernel, workers int) (*Machine, error) {
 	pool, err := ants.NewPool(-1)
 	if err != nil {
@@ -78,8 +78,8 @@ func (in *instance) ants(pool *ants.Pool) error {
 	return nil
 }
 
-// channels is a goroutine per task, which receives from the channels of the tasks that it follows
-// and closes its own.
+// channels is a goroutine per task. It receives from the channels of the tasks that it follows and
+// closes its own.
 func (in *instance) channels() error {
 	var all sync.WaitGroup
 	var made [2][]chan struct{} // of the last two steps

@@ -10,12 +10,12 @@ import (
 	"slices"
 )
 
-// A Graph is a Config worked out, once and before anything is timed, so that every system gets the
-// same lists in the same form.
+// A Graph has the lists of dependences of a Config. They are computed once, before anything is
+// timed, so every system gets the same lists in the same form.
 type Graph struct {
 	Config
 	Tasks int64
-	steps []*step // by number; steps that are alike share one
+	steps []*step // by number; equal steps share one
 	kinds []*step // the different ones
 }
 
@@ -26,22 +26,22 @@ type step struct {
 	points []point
 }
 
-// A point is what a task has to follow.
+// A point has the dependences of a task.
 type point struct {
-	needs []int32 // points of the previous step whose outputs it must get: what its body checks
+	needs []int32 // points of the previous step whose outputs it must get; its body checks them
 
-	// What systems are told, as the arguments of the task: the points of the previous step that it
-	// reads. It is the same list, but in tests, which plant wrong edges.
+	// Points of the previous step that systems get as the inputs of the task. The list equals
+	// needs, except in tests that plant wrong edges.
 	inputs []int32
 
 	// For systems without accesses: the points of the previous step that it follows, because it
-	// reads their output or because they read what it overwrites; and whether it follows its own
-	// point two steps before directly, since nobody between them does.
+	// reads their output or because they read the output that it overwrites; and whether it
+	// directly follows its own point two steps before, because no task between them does.
 	follows []int32
 	older   bool
 }
 
-// NewGraph works out a configuration. The error names everything in it that is not legal.
+// NewGraph computes the graph of a configuration. The error names every value that is not legal.
 func NewGraph(cfg Config) (*Graph, error) {
 	cfg, err := cfg.normalize()
 	if err != nil {
@@ -64,7 +64,7 @@ func NewGraph(cfg Config) (*Graph, error) {
 	return g, nil
 }
 
-// key says all that the lists of a step depend on.
+// key has all values that the lists of a step depend on.
 func (g *Graph) key(t int) string {
 	var key []int
 	for _, at := range []int{t, t - 1, t - 2} {
@@ -117,14 +117,14 @@ func (g *Graph) each(f func(t, p int, self *point)) {
 	}
 }
 
-// work is how many iterations the tasks make together where the run asks for n of each.
+// work returns the number of iterations of all tasks together in a run with n iterations for each.
 func (g *Graph) work(k *Kernel, n int64) int64 {
 	var sum int64
 	g.each(func(t, p int, _ *point) { sum += k.iterations(n, t, p) })
 	return sum
 }
 
-// edges is how many inputs the tasks of the graph have together.
+// edges returns the number of inputs of all tasks together.
 func (g *Graph) edges() int64 {
 	var n int64
 	g.each(func(_, _ int, self *point) { n += int64(len(self.inputs)) })

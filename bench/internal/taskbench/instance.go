@@ -9,12 +9,12 @@ import (
 	"weft/bench/internal/harness"
 )
 
-// A tile is the output of a task: where it came from. It fills a cache line, so that two tiles
-// never share one. Tasks write plain fields: two that a system fails to order lose an update or see
-// a wrong origin, and under the race detector are a race.
+// A tile is the output of a task: the step and point that wrote it. It fills a cache line, so two
+// tiles never share a line. Tasks write plain fields. Two tasks that a system fails to order lose
+// an update or see a wrong origin, and the race detector reports them.
 type tile struct {
 	step, point int64   // of the task that has written it last
-	value       float64 // what its kernel came to
+	value       float64 // the result of its kernel
 	runs        int64   // how many tasks have written it in this run
 	work        int64   // iterations of their kernels
 	_           [24]byte
@@ -31,7 +31,7 @@ type instance struct {
 	iterations int64 // of this run
 
 	mu    sync.Mutex
-	wrong error // what the first task that found something wrong says
+	wrong error // the error of the first task that found something wrong
 }
 
 func newInstance(g *Graph, k Kernel, workers int) *instance {
@@ -59,7 +59,7 @@ func (in *instance) reset(iterations int64) {
 	}
 }
 
-// output returns what the task at (t, p) writes.
+// output returns the tile that the task at (t, p) writes.
 func (in *instance) output(t, p int) *tile { return &in.tiles[t&1][p] }
 
 // execute is the body of the task at (t, p).
@@ -93,7 +93,7 @@ func (in *instance) fail(err error) {
 	}
 }
 
-// check looks at what is left of a run.
+// check verifies the outputs after a run.
 func (in *instance) check() error {
 	if in.wrong != nil {
 		return in.wrong

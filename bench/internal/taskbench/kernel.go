@@ -42,12 +42,11 @@ func unknownKind[T ~string](name T) error {
 	return fmt.Errorf("no kernel %q: there are %s", name, joined(Kinds()))
 }
 
-// A Kernel is a kind with its parameters. How many iterations a task makes is a parameter of the
-// run.
+// A Kernel is a kind with its parameters. The number of iterations is a parameter of the run.
 type Kernel struct {
 	Kind Kind
-	// imbalanced: iterations vary by this part of them, half of it up and half down; 0 means the
-	// default
+	// imbalanced: the iterations vary by this part of their number, half of it up and half down; 0
+	// means the default
 	Imbalance float64
 	Scratch   int // memory: bytes of memory per output; 0 means the default
 }
@@ -58,12 +57,12 @@ const (
 	DefaultScratch   = 256 << 10
 )
 
-// memoryBlock is what an iteration of memory copies.
+// memoryBlock is the number of bytes that an iteration of memory copies.
 const memoryBlock = 1 << 10
 
 const maxScratch = 64 << 20 // per output, of which there are two for each point
 
-// normalize fills in defaults and reports what is not legal.
+// normalize fills in defaults and returns an error for a value that is not legal.
 func (k Kernel) normalize() (Kernel, error) {
 	if k.Imbalance == 0 {
 		k.Imbalance = DefaultImbalance
@@ -82,7 +81,8 @@ func (k Kernel) normalize() (Kernel, error) {
 	return k, nil
 }
 
-// iterations returns how many iterations the task at (step, point) makes where the run asks for n.
+// iterations returns the number of iterations of the task at (step, point) in a run with n
+// iterations.
 func (k *Kernel) iterations(n int64, step, point int) int64 {
 	if k.Kind != Imbalanced {
 		return n
@@ -90,8 +90,8 @@ func (k *Kernel) iterations(n int64, step, point int) int64 {
 	return int64(math.Round((1 + (uniform(uint64(step), uint64(point))-0.5)*k.Imbalance) * float64(n)))
 }
 
-// run makes n iterations and returns something that depends on all of them. Memory is the task's
-// own; its length is Scratch if the kernel wants any.
+// run makes n iterations and returns a value that depends on all of them. Memory is the task's own.
+// Its length is Scratch if the kernel uses memory.
 func (k *Kernel) run(n int64, step int, memory []byte) float64 {
 	switch k.Kind {
 	case Compute, Imbalanced:
@@ -103,9 +103,9 @@ func (k *Kernel) run(n int64, step int, memory []byte) float64 {
 	}
 }
 
-// compute makes eight chains of multiply and add, none of which waits for another. All converge to
-// one, so that no number becomes too small or too large for the fast path of the hardware. The
-// conversions forbid the compiler to fuse the two.
+// compute makes eight independent chains of multiply and add. All converge to one, so no number
+// becomes too small or too large for the fast path of the hardware. The conversions forbid the
+// compiler to fuse a multiplication with an addition.
 func compute(n int64) float64 {
 	a, b, c, d, e, f, g, h := 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8
 	const m, k = 0.75, 0.25
@@ -122,8 +122,8 @@ func compute(n int64) float64 {
 	return a + b + c + d + e + f + g + h
 }
 
-// move copies n blocks from the first half of memory to the second, going on where the step before
-// has stopped.
+// move copies n blocks from the first half of memory to the second. It continues where the step
+// before stopped.
 func move(n int64, step int, memory []byte) float64 {
 	half := len(memory) / 2
 	from, to := memory[:half], memory[half:]

@@ -23,8 +23,8 @@ func TestComputeIsWhatItSays(t *testing.T) {
 	require.InDelta(t, 8, compute(1000), 1e-9, "it converges: no number gets small")
 }
 
-// Every iteration copies a block to the same place in the other half, and steps go on where the one
-// before stopped.
+// Every iteration copies a block to the same offset in the other half. A step continues where the
+// step before stopped.
 func TestMoveGoesRound(t *testing.T) {
 	const blocks = 4
 	for step := range 3 {

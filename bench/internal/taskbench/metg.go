@@ -12,15 +12,15 @@ import (
 	"time"
 )
 
-// half is the efficiency that METG(50 %) asks for.
+// half is the efficiency of METG(50 %).
 const half = 0.5
 
-// narrow is how far apart, as a factor, the two grain sizes may be that the result is interpolated
-// between. Ten measured curves differ from the straight line between such neighbours by less than
-// from one run to the next.
+// narrow is the greatest ratio of the two grain sizes that the result is interpolated between. Ten
+// measured curves differ from the straight line between such neighbours by less than from one run
+// to the next.
 const narrow = 1.2
 
-// ErrUnreached is what the error of Search wraps when no granularity within the limits is efficient
+// ErrUnreached is wrapped by the error of Search when no granularity within the limits is efficient
 // enough.
 var ErrUnreached = errors.New("50 % of the peak is not reached")
 
@@ -31,9 +31,9 @@ type Reading struct {
 	Efficiency  float64 // rate of iterations over the peak
 }
 
-// A Sweep is what a search has measured, in rising order of iterations, and what came of it.
+// A Sweep has the readings of a search, in rising order of iterations, and its result.
 type Sweep struct {
-	// what efficiencies are relative to: nanoseconds per iteration, of all workers together
+	// the base of efficiencies: nanoseconds per iteration, of all workers together
 	Peak     float64
 	Readings []Reading
 
@@ -45,11 +45,11 @@ type Sweep struct {
 	Bound bool
 }
 
-// Search looks for the smallest granularity at which the efficiency is still one half:
+// Search finds the smallest granularity at which the efficiency is still one half:
 //
 //  1. From start iterations it doubles, up to limit, until the efficiency is reached.
-//  2. If that was at once, it halves until the efficiency is lost. One bad reading does not end
-//     that: it is lost when it is missed twice in succession, or by far.
+//  2. If the first grain reached it, it halves until the efficiency is lost. One bad reading does
+//     not end the halving: the efficiency is lost when it is missed twice in succession, or by far.
 //  3. Between the smallest grain that is efficient enough and the next smaller one it bisects, each
 //     time in the geometric mean, until the two are close to each other.
 //  4. Between these it interpolates the logarithm of the granularity.
@@ -99,7 +99,7 @@ func Search(measure func(iterations int64) (Reading, error), start, limit int64)
 	return sweep, nil
 }
 
-// crossing returns which reading is the smallest that is efficient enough. There is one.
+// crossing returns the index of the smallest reading that is efficient enough. There is one.
 func crossing(readings []Reading) int {
 	return slices.IndexFunc(readings, func(r Reading) bool { return r.Efficiency >= half })
 }
@@ -144,18 +144,17 @@ func (g Grains) normalize() (Grains, error) {
 	return g, nil
 }
 
-// Grains in which the peak is measured: so large that a call counts for nothing, and all of them
-// together that starting the threads does not either.
+// Grains in which the peak is measured. They are so large that a call costs nothing in comparison,
+// and together so large that the start of the threads does not either.
 const (
 	peakGrain = 2 * time.Microsecond
 	peakTotal = 10 * time.Millisecond
 )
 
-// measurePeak measures the peak: the least nanoseconds per iteration, of all workers together. What
-// disturbs a measurement makes it larger, never smaller, so the least of all so far is the best
-// estimate.
+// measurePeak measures the peak: the least nanoseconds per iteration, of all workers together. A
+// disturbance makes a measurement larger, never smaller, so the least so far is the best estimate.
 func (m *Machine) measurePeak(ctx context.Context, least time.Duration) (float64, error) {
-	const few = 100 // iterations, to find out roughly what one costs
+	const few = 100 // iterations, for a rough cost of one
 	ns, err := m.Peak(ctx, few, 0)
 	if err != nil {
 		return 0, err

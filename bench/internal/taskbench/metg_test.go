@@ -14,9 +14,9 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// curve is a system whose tasks cost a fixed overhead besides their iterations of one nanosecond:
-// its efficiency is one half where a task takes twice the overhead. Noise makes readings worse by
-// up to that part.
+// curve is a system whose tasks cost a fixed overhead and one nanosecond for each iteration. Its
+// efficiency is one half where a task takes twice the overhead. Noise is the greatest part by which
+// a reading is worse.
 func curve(overhead, noise float64, rng *rand.Rand) func(int64) (Reading, error) {
 	return func(n int64) (Reading, error) {
 		took := (float64(n) + overhead) * (1 + noise*rng.Float64())
@@ -87,8 +87,8 @@ func TestSearchAtItsLimits(t *testing.T) {
 	}
 }
 
-// synthetic is a machine of two workers: a nanosecond per iteration, and so much overhead per task,
-// in each of them.
+// synthetic is a machine of two workers. Each takes a nanosecond for an iteration, and the overhead
+// for each task.
 func synthetic(overhead float64) *Machine {
 	return &Machine{
 		Run: func(_ context.Context, n int64, _ time.Duration) (float64, error) {

@@ -15,8 +15,8 @@ import (
 	"weft/bench/internal/native"
 )
 
-// slowGraph is the most tasks with inputs that libgomp is given on one thread, where it looks
-// through the readers that came before: 16,000 tasks take more than a second (measured, gcc 12).
+// slowGraph is the greatest number of tasks with inputs that libgomp runs with one thread. There it
+// searches all earlier readers: 16,000 tasks take more than a second (measured, gcc 12).
 const slowGraph = 4000
 
 // foreign makes the Open of the system that a tool chain builds from bench/peers/taskbench_*.
@@ -42,7 +42,7 @@ func foreign(kit *native.Kit, tc *native.Toolchain) func(context.Context, *Graph
 	}
 }
 
-// graphFile writes what the programs read: the kernel, and the graph.
+// graphFile writes the file for the programs: the kernel, and the graph.
 func graphFile(g *Graph, k Kernel) (string, error) {
 	f, err := os.CreateTemp("", "weft-graph-")
 	if err != nil {
@@ -52,7 +52,7 @@ func graphFile(g *Graph, k Kernel) (string, error) {
 	return f.Name(), errors.Join(g.write(f), f.Close())
 }
 
-// foreignMachine is the two processes of a program: one runs the graph, one the peak.
+// foreignMachine has the two processes of a program: one runs the graph, one measures the peak.
 type foreignMachine struct {
 	graph  *Graph
 	kernel Kernel

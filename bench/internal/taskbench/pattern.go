@@ -75,7 +75,7 @@ const (
 	DefaultFraction = 0.25
 )
 
-// Bounds that keep a slip of the finger from filling the memory.
+// Bounds that prevent a typing error from filling the memory.
 const (
 	maxWidth = 4096
 	maxTasks = 50_000_000
@@ -120,8 +120,7 @@ func (c Config) normalize() (Config, error) {
 	return c, errors.Join(problems...)
 }
 
-// spacing is how far the dependences of spread are from each other, and so how far they may be
-// shifted.
+// spacing returns the distance between the dependences of spread, which is also the greatest shift.
 func (c *Config) spacing() int { return (c.Width + c.Radix - 1) / c.Radix }
 
 func joined[T ~string](list []T) string {
@@ -132,7 +131,7 @@ func joined[T ~string](list []T) string {
 	return strings.Join(names, ", ")
 }
 
-// active returns the points of a step: first and how many.
+// active returns the points of a step: the first, and their number.
 func (c *Config) active(step int) (first, count int) {
 	switch {
 	case step < 0:
@@ -144,7 +143,7 @@ func (c *Config) active(step int) (first, count int) {
 	}
 }
 
-// sets returns how many sets of dependences take turns.
+// sets returns the number of sets of dependences that take turns.
 func (c *Config) sets() int {
 	switch c.Pattern {
 	case FFT:
@@ -156,7 +155,7 @@ func (c *Config) sets() int {
 	}
 }
 
-// set returns which set of dependences a step has.
+// set returns the number of the set of dependences that a step has.
 func (c *Config) set(step int) int {
 	n := c.sets()
 	if c.Pattern == FFT {
@@ -208,8 +207,8 @@ func (c *Config) dependents(set, point int) []int {
 	}
 }
 
-// symmetric is both directions of the patterns in which a point depends on another exactly if that
-// depends on it.
+// symmetric returns the dependences, and so the dependents, in the patterns where both are the
+// same.
 func (c *Config) symmetric(set, point int) []int {
 	switch c.Pattern {
 	case AllToAll:
@@ -258,8 +257,8 @@ func (c *Config) connected(set, from, to int) bool {
 	return from == to || uniform(uint64(set), uint64(from), uint64(to)) < c.Fraction
 }
 
-// uniform returns a number from 0 up to 1 that depends on nothing but its arguments.
-// bench/peers/taskbench.h has the same.
+// uniform returns a number from 0 up to 1 that depends only on its arguments.
+// bench/peers/taskbench.h has the same function.
 func uniform(values ...uint64) float64 {
 	var h uint64
 	for _, v := range values { // the output function of splitmix64, once for each value

@@ -11,9 +11,9 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// reads is the definition of the patterns, one pair of points at a time: whether the point `to` of
-// a step depends on the point `from` of the step before. It shares nothing with pattern.go but the
-// draw of random_nearest.
+// reads is a second definition of the patterns, one pair of points at a time: whether the point
+// `to` of a step depends on the point `from` of the step before. It shares only the random numbers
+// of random_nearest with pattern.go.
 func reads(c Config, step, from, to int) bool {
 	w, r := c.Width, c.Radix
 	near := to-r/2 <= from && from <= to+(r-1)/2
@@ -55,7 +55,7 @@ func reads(c Config, step, from, to int) bool {
 	return false
 }
 
-// exists says which points a step has, in the same way.
+// exists is a second definition of the points of a step.
 func exists(c Config, step, p int) bool {
 	if step < 0 || step >= c.Steps || p < 0 || p >= c.Width {
 		return false
@@ -125,8 +125,8 @@ func TestPatternsAreAsDefined(t *testing.T) {
 	}
 }
 
-// What systems without accesses are told must order every two tasks that touch the same output, one
-// of them writing; and nothing else: each edge is between such tasks.
+// The edges for systems without accesses order every two tasks that touch the same output if one of
+// them writes. Every edge is between such tasks.
 func TestFollowsIsWhatAccessesWouldGive(t *testing.T) {
 	type id struct{ step, point int }
 	for _, c := range configs(t) {

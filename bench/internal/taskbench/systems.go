@@ -28,11 +28,10 @@ type System struct {
 // task, of runs that add up to at least the given time, and an error that wraps
 // harness.ErrWrongAnswer if something was wrong.
 type Machine struct {
-	// Run runs the graph, each task with so many iterations of the kernel.
+	// Run runs the graph with a number of iterations of the kernel in each task.
 	Run func(ctx context.Context, iterations int64, least time.Duration) (float64, error)
 
-	// Peak makes so many iterations as often as the graph has tasks, but without a graph: an equal
-	// part in each thread.
+	// Peak makes the iterations of all tasks without a graph, an equal part in each thread.
 	Peak func(ctx context.Context, iterations int64, least time.Duration) (float64, error)
 
 	// Close releases what Open took. It may be nil.
@@ -40,11 +39,11 @@ type Machine struct {
 
 	workers int
 	tasks   int64
-	average func(iterations int64) float64 // what the tasks of a run make of so many
+	average func(iterations int64) float64 // iterations of a task in a run, on average
 	known   *peak                          // best so far, of this machine or of all
 }
 
-// newMachine makes a Machine that has no functions yet.
+// newMachine makes a Machine without functions.
 func newMachine(g *Graph, k Kernel, workers int) *Machine {
 	return &Machine{workers: workers, tasks: g.Tasks, known: new(peak), average: func(n int64) float64 { return float64(g.work(&k, n)) / float64(g.Tasks) }}
 }
@@ -56,7 +55,7 @@ func (m *Machine) close() error {
 	return m.Close()
 }
 
-// Sequential is the name of the system that has one thread, whatever it is given.
+// Sequential is the name of the system that has one thread, for any number of workers.
 const Sequential = "sequential"
 
 // Systems returns weft and its peers.
@@ -101,8 +100,8 @@ func (in *instance) machine(workers int, run func(context.Context) error, closer
 	return m
 }
 
-// peak makes the iterations of the graph's tasks in one part per worker. A worker takes turns with
-// the memory of every workers-th point, so that all of it is used and none by two.
+// peak makes the iterations of the graph's tasks in one part for each worker. A worker uses the
+// memory of every workers-th point in turn, so all memory is used, and none by two workers.
 func (in *instance) peak(workers int, iterations int64) time.Duration {
 	var wg sync.WaitGroup
 	sums := make([]tile, workers) // a cache line each
@@ -122,7 +121,7 @@ func (in *instance) peak(workers int, iterations int64) time.Duration {
 	return time.Since(began)
 }
 
-// inGo makes the Open of a system that needs nothing but an instance.
+// inGo makes the Open of a system that needs only an instance.
 func inGo(run func(*instance) error) func(context.Context, *Graph, Kernel, int) (*Machine, error) {
 	return func(_ context.Context, g *Graph, k Kernel, workers int) (*Machine, error) {
 		in := newInstance(g, k, workers)
@@ -136,7 +135,7 @@ func openWeft(_ context.Context, g *Graph, k Kernel, workers int) (*Machine, err
 	return in.machine(workers, func(ctx context.Context) error { return rt.Run(ctx, in.weft) }, rt.Close), nil
 }
 
-// weft is the main task: one task per point, out its output and in its inputs.
+// weft is the main task: one task for each point, with out on its output and in on its inputs.
 func (in *instance) weft(t *task.Task) error {
 	var accesses []deps.Access
 	in.graph.each(func(step, p int, self *point) {

@@ -47,11 +47,11 @@ func open(t *testing.T, sys System, g *Graph, k Kernel, workers int) *Machine {
 	return m
 }
 
-// Every system must be right in every pattern and kernel. With -race, this is also the proof that
-// the systems in Go order all that conflicts. The C programs compare their amount of work with
-// Go's.
+// Every system gives right answers in every pattern and kernel. With -race the test also proves
+// that the systems in Go order all conflicting tasks. The C programs compare their amount of work
+// with Go's.
 func TestSystemsAreRight(t *testing.T) {
-	// libomp's threads would spin, and be waited for, after every run
+	// otherwise libomp's threads spin after every run, and the peer waits for them
 	t.Setenv("KMP_BLOCKTIME", "0")
 	kernels := []Kernel{{Kind: Empty}, {Kind: Compute}, {Kind: Memory, Scratch: 4096}, {Kind: Imbalanced}}
 	for _, sys := range Systems(kit) {
@@ -75,8 +75,7 @@ func TestSystemsAreRight(t *testing.T) {
 	}
 }
 
-// plant gives one task of the last step another list of inputs than it needs, in every system's
-// form.
+// plant gives one task of the last step a wrong list of inputs, in the form of every system.
 func plant(g *Graph, change func(inputs []int32) []int32) {
 	s := g.steps[2]
 	p := &s.points[3]
@@ -85,7 +84,7 @@ func plant(g *Graph, change func(inputs []int32) []int32) {
 	p.follows = slices.Compact(slices.Sorted(slices.Values(slices.Concat(p.inputs, p.follows))))
 }
 
-// A wrong edge fails the run of every system, and so does one that is missing or too many.
+// A wrong, missing or superfluous edge fails the run of every system.
 func TestPlantedWrongEdges(t *testing.T) {
 	t.Setenv("KMP_BLOCKTIME", "0")
 	plants := map[string]func([]int32) []int32{
@@ -109,8 +108,7 @@ func TestPlantedWrongEdges(t *testing.T) {
 	}
 }
 
-// A system that forgets an order is caught whatever it forgets: a task too early, too late, twice
-// or never.
+// The check finds every mistake in the order: a task that runs too early, too late, twice or never.
 func TestForgottenOrder(t *testing.T) {
 	g, err := NewGraph(Config{Pattern: Stencil1D, Width: 4, Steps: 6})
 	require.NoError(t, err)
@@ -178,7 +176,7 @@ func TestMoreWorkersThanPoints(t *testing.T) {
 	}
 }
 
-// The rows: what the command line makes of them is tested beside it.
+// The rows. The tests of the command line test its output.
 func TestExperiments(t *testing.T) {
 	exp := Experiment{Config: Config{Pattern: Stencil1D, Width: 16, Steps: 1000}, Kernel: Kernel{Kind: Compute}, Iterations: 50}
 	var results []Result

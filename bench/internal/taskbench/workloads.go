@@ -14,12 +14,12 @@ import (
 	"weft/bench/internal/native"
 )
 
-// A Reference says whose peak an efficiency is relative to.
+// A Reference says which peak an efficiency is relative to.
 type Reference string
 
 // The references.
 const (
-	// each system's: what its compiler makes of the kernel counts for nothing
+	// each system's own: the quality of its compiler does not count
 	OwnPeak  Reference = "own"
 	BestPeak Reference = "best" // the best of all systems of the run, as in the paper
 )
@@ -27,7 +27,7 @@ const (
 // References returns all references.
 func References() []Reference { return []Reference{OwnPeak, BestPeak} }
 
-// An Experiment is a graph, a kernel, and how it is looked at.
+// An Experiment is a graph, a kernel, and the way to measure them.
 type Experiment struct {
 	Config
 	Kernel
@@ -36,7 +36,7 @@ type Experiment struct {
 	Iterations int64  // Run: of the kernel in each task; METG finds them itself
 	Grains     Grains // METG
 
-	// Report, if not nil, is given every sample, the unrecorded ones too.
+	// Report, if not nil, receives every sample, the unrecorded ones too.
 	Report func(Result)
 
 	best map[int]*peak // BestPeak: of all systems, by the number of workers
@@ -54,8 +54,8 @@ type Result struct {
 	Err        error
 }
 
-// What a quick run makes of a row of the main command: a few steps of a few points, and a short
-// search, which may come to nothing: a busy machine is no mistake.
+// A quick run has a few steps of a few points, and a short search. On a busy machine the search may
+// fail, which is no error.
 const (
 	quickWidth = 4
 	quickSteps = 20
@@ -108,12 +108,12 @@ func Run(kit *native.Kit, e Experiment) (harness.Workload, error) {
 	return w, nil
 }
 
-// stencilGoal is what metg/stencil_1d with sixteen points is to reach.
+// stencilGoal is the target of metg/stencil_1d with sixteen points.
 var stencilGoal = harness.Goal{Workers: 2, RivalWorkers: 2, Ratio: 0.5}
 
 // METG returns the workload metg/PATTERN, or metg/PATTERN/KERNEL where the kernel is not compute:
-// each sample is a whole search. There is no sequential peer: with two workers it cannot do more
-// than half of the peak.
+// each sample is a whole search. There is no sequential peer: with two workers its rate is at most
+// half of the peak.
 func METG(kit *native.Kit, e Experiment) (harness.Workload, error) {
 	e, err := e.normalize()
 	if e.Kind == Empty {
@@ -153,8 +153,8 @@ func METG(kit *native.Kit, e Experiment) (harness.Workload, error) {
 	return w, nil
 }
 
-// Rows returns the rows of the main command: METG of one pattern, or of those that the project
-// compares itself in.
+// Rows returns the rows of the main command: METG of one pattern, or of all patterns that weft is
+// compared in.
 func Rows(kit *native.Kit, all bool) []harness.Workload {
 	patterns := []Pattern{Stencil1D}
 	if all {
@@ -184,8 +184,8 @@ func (e *Experiment) workload(prefix, about, unit string) harness.Workload {
 	}
 }
 
-// peer makes a peer of a system. Sample may rely on m.known only if busy is set: the kernel does
-// something.
+// peer makes a peer of a system. busy says that the kernel does work. Only then may sample use
+// m.known.
 func (e *Experiment) peer(sys System, busy bool, sample func(ctx context.Context, p harness.Params, m *Machine) (float64, error)) harness.Peer {
 	open := func(ctx context.Context, p harness.Params) (harness.Probe, error) {
 		cfg := e.Config

@@ -5,7 +5,7 @@ package tasks
 
 import "weft/bench/internal/harness"
 
-// Time steps of the blocks workload, and of the one that replays them: a solver takes many.
+// Time steps of the blocks workload, and of the workload that replays them: a solver makes many.
 const (
 	blockSteps  = 10
 	replaySteps = 100
@@ -14,9 +14,10 @@ const (
 // ghost is the version of the cells around the grid, which no task writes.
 const ghost = -1
 
-// blocks is the task graph of a Gauss–Seidel sweep: a square grid of blocks, each of which in each
-// step updates itself (inout) from its four neighbours (in). North and west must be one version
-// ahead, south and east must not be. A frame of ghost cells makes five accesses of every task.
+// blocks is the task graph of a Gauss–Seidel sweep: a square grid of blocks. In each step each
+// block updates itself (inout) from its four neighbours (in). The versions of the north and west
+// neighbours must be one higher than the block's, those of the south and east ones equal. A frame
+// of ghost cells gives every task five accesses.
 type blocks struct {
 	side   int // with the frame
 	steps  int
@@ -83,7 +84,7 @@ func (p *blocks) sequential() {
 }
 
 func (p *blocks) channels() {
-	last := make([]done, len(p.cells)) // the frame's stay nil
+	last := make([]done, len(p.cells)) // nil for the frame
 	for range p.steps {
 		p.each(func(i int) {
 			own, n, w, e, s := last[i], last[i-p.side], last[i-1], last[i+1], last[i+p.side]

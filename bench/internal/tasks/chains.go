@@ -5,8 +5,8 @@ package tasks
 
 import "weft/bench/internal/harness"
 
-// chains is tasks that each have one inout access, dealt in turn to a number of objects: with one
-// object, a single chain.
+// chains is a workload whose tasks each have one inout access, to a number of objects in turn. With
+// one object it is a single chain.
 type chains struct {
 	cells  []cell
 	bodies []func() // one per object

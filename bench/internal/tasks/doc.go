@@ -5,8 +5,8 @@
 // included, when its body does next to nothing.
 //
 // A workload is a [program]: objects, the bodies that touch them, and a check. Every peer runs the
-// same bodies in the same order of creation, and the check is the same; only who orders them
-// differs:
+// same bodies in the same order of creation, with the same check. Peers differ only in how they
+// order the tasks:
 //
 //	sequential  plain calls in creation order: the cost of the bodies alone
 //	goroutines  a goroutine per task, joined by a WaitGroup
@@ -17,7 +17,8 @@
 //	libomp      the same program with clang's library
 //	tbb         a program of ours in C++ for oneTBB: task groups, and flow graphs where there are dependencies
 //
-// The bodies write plain fields without locks or atomics, each in a cache line of its own, so two
-// tasks that the peer failed to order lose an update or see a wrong version, and the check says so.
-// Bodies that can be built once per object are built before the clock starts, for every peer alike.
+// The bodies write plain fields without locks or atomics, each in a cache line of its own. Two
+// tasks that the peer failed to order lose an update or see a wrong version, and the check reports
+// it. Bodies that can be built once per object are built before the clock starts, for every peer
+// alike.
 package tasks

@@ -9,8 +9,7 @@ import (
 	"weft/bench/internal/harness"
 )
 
-// forkjoin is fib(n) with two tasks and a wait at every call: as many tasks as calls, less the
-// first.
+// forkjoin is fib(n) with two tasks and a wait at every call: one task for each call but the first.
 type forkjoin struct {
 	n      int
 	result int64
@@ -30,14 +29,14 @@ func fib(n int) int64 {
 	return a
 }
 
-// tasks is the number of calls of the recursion below the first: calls(n) = 2·fib(n+1) − 1.
+// tasks returns the number of calls without the first: calls(n) = 2·fib(n+1) − 1.
 func (p *forkjoin) tasks() int64 { return max(1, 2*fib(p.n+1)-2) }
 
 func (p *forkjoin) reset() { p.result = -1 }
 
 func (p *forkjoin) check() error {
 	if want := fib(p.n); p.result != want {
-		return harness.Wrong("fib(%d) came out as %d, is %d", p.n, p.result, want)
+		return harness.Wrong("fib(%d) is %d, and the answer was %d", p.n, want, p.result)
 	}
 	return nil
 }

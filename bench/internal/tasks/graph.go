@@ -5,23 +5,23 @@ package tasks
 
 import "weft/task"
 
-// A Graph is the program of task/blocks on weft, for who runs it in a way of his own.
+// A Graph is the program of task/blocks on weft, for callers that run and time it themselves.
 type Graph struct {
 	blocks *blocks
 	Main   func(*task.Task) error
 }
 
-// NewGraph returns the program, with so many blocks on a side.
+// NewGraph returns the program, with side × side blocks.
 func NewGraph(side int64) *Graph {
 	b := newBlocks(side, blockSteps)
 	return &Graph{b, b.weft()}
 }
 
-// Tasks is how many tasks it has, without the main task.
+// Tasks returns the number of tasks, without the main task.
 func (g *Graph) Tasks() int64 { return g.blocks.tasks() }
 
-// Reset comes before each run.
+// Reset prepares a run. Call it before each.
 func (g *Graph) Reset() { g.blocks.reset() }
 
-// Check says what was wrong in the last run; nil if nothing was.
+// Check returns an error if the last run had a wrong answer.
 func (g *Graph) Check() error { return g.blocks.check() }

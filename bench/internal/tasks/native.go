@@ -12,8 +12,8 @@ import (
 	"weft/bench/internal/native"
 )
 
-// slowReaders is the most tasks of task/readers that libgomp is given on one thread, where it looks
-// through the readers that came before: 50,000 tasks take half a second, 200,000 seven seconds
+// slowReaders is the greatest number of tasks of task/readers that libgomp runs with one thread.
+// There it searches all earlier readers: 50,000 tasks take half a second, 200,000 seven seconds
 // (measured, gcc 12).
 const slowReaders = 100_000
 

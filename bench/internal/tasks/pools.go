@@ -15,8 +15,8 @@ import (
 )
 
 // pooled makes the peer that submits a program's tasks to a pool of goroutines. The pool has no
-// limit: bounded to the workers it is slower where the tasks are independent (Submit then blocks),
-// and a tree of tasks that wait for others would stand still.
+// limit. With as many goroutines as workers it is slower for independent tasks, because Submit
+// blocks, and a tree of tasks that wait for others would deadlock.
 func pooled[P program](newProgram func(size int64) P, run func(P, *ants.Pool) error) harness.Peer {
 	open := func(_ context.Context, p harness.Params) (harness.Probe, error) {
 		prog := newProgram(p.Size)

@@ -52,10 +52,10 @@ func fallible[P program](name string, newProgram func(size int64) P, run func(P)
 	return harness.Peer{Name: name, Open: open}
 }
 
-// A cell is a versioned object. It fills a cache line, so that two cells never share one.
+// A cell is a versioned object. It fills a cache line, so two cells never share a line.
 type cell struct {
 	version int64
-	bad     int64 // how often the task that owns the cell saw another's version wrong
+	bad     int64 // how often the task that owns the cell saw a wrong version of another cell
 	_       [48]byte
 }
 

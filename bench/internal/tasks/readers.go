@@ -11,12 +11,12 @@ const (
 	readersEach   = 8 // readers after each writer
 )
 
-// readers is, per round and object, one writer (inout) and then eight readers (in). The writer
-// makes the next version; a reader counts its own rounds and compares the object's version with
-// them, so it notices if it ran before its writer or beside the next one.
+// readers has, for each round and object, one writer (inout) and then eight readers (in). The
+// writer makes the next version. A reader counts its own rounds and compares the object's version
+// with them, so it notices if it ran before its writer or at the same time as the next writer.
 type readers struct {
 	objects []cell
-	counts  [][readersEach]cell // of each reader, in lines of their own
+	counts  [][readersEach]cell // of each reader, each in a cache line of its own
 	write   []func()
 	read    [][readersEach]func()
 	rounds  int

@@ -12,20 +12,20 @@ import (
 	"weft/task"
 )
 
-// What the scale workloads keep while the other number grows.
+// The number that each scale workload keeps constant while the other number grows.
 const (
 	scaleObjects = 100       // of task/scale
 	scaleTasks   = 1_000_000 // of task/objects, at least; and at least four for each object
 )
 
-// How much the heap may grow in a run of weft, whatever the number of tasks: the window of live
-// tasks bounds it.
+// Bounds, in bytes, of the growth of the heap in a run of weft, for any number of tasks: the
+// throttle limits the live tasks.
 const (
 	scaleHeap       = 16 << 20
 	scaleHeapObject = 256 // more for each object
 )
 
-// watched is chains whose heap is watched while weft creates the tasks.
+// watched is chains with a check of the size of the heap while weft creates the tasks.
 type watched struct {
 	*chains
 	before, peak uint64
@@ -46,17 +46,17 @@ func (p *watched) check() error {
 		return err
 	}
 	if may := uint64(scaleHeap + scaleHeapObject*len(p.cells)); p.peak-p.before > may {
-		return harness.Wrong("the heap grew by %d bytes while %d tasks on %d objects were created: at most %d are to be live",
+		return harness.Wrong("the heap grew by %d bytes while %d tasks on %d objects were created; the limit is %d",
 			p.peak-p.before, p.tasks(), len(p.cells), may)
 	}
 	return nil
 }
 
-// look notes the size of the heap.
-func (p *watched) look() { p.peak = max(p.peak, heapBytes()) }
+// sampleHeap updates the greatest size of the heap.
+func (p *watched) sampleHeap() { p.peak = max(p.peak, heapBytes()) }
 
-// heapBytes is the size of all objects of the heap, dead ones too that were not swept yet. Nothing
-// stops for it.
+// heapBytes returns the size of all objects of the heap, with dead objects that are not swept yet.
+// It does not stop the program.
 func heapBytes() uint64 {
 	sample := []metrics.Sample{{Name: "/memory/classes/heap/objects:bytes"}}
 	metrics.Read(sample)
@@ -65,25 +65,25 @@ func heapBytes() uint64 {
 
 func (p *watched) weft() body {
 	bodies := wrap(p.bodies)
-	const every = 1 << 16 // tasks between two looks
+	const every = 1 << 16 // tasks between two samples
 	return func(t *task.Task) error {
 		since := 0
 		for range p.length {
 			if since += len(bodies); since >= every {
 				since = 0
-				p.look()
+				p.sampleHeap()
 			}
 			for i, b := range bodies {
 				t.Spawn(b, deps.InOut(&p.cells[i]))
 			}
 		}
-		p.look()
+		p.sampleHeap()
 		return nil
 	}
 }
 
-// lookups finds each task's object in a map by its address, and runs the body: the least that
-// anything costs that is told objects by address.
+// lookups finds each task's object in a map by its address, and runs the body. No runtime that gets
+// objects by address can cost less.
 func (p *watched) lookups() {
 	type state struct{ tasks int }
 	known := map[*cell]*state{}
@@ -101,11 +101,11 @@ func (p *watched) lookups() {
 	}
 }
 
-// scale returns the workloads that show that the cost of a task depends neither on the number of
-// tasks nor on that of objects.
+// scale returns the workloads that show how the cost of a task depends on the number of tasks and
+// on the number of objects.
 func scale() []harness.Workload {
 	const byMap = "map"
-	load := func(name, about, sizeOf string, sizes, quick []int64, beside string, ratio float64, newProgram func(size int64, quick bool) *watched) harness.Workload {
+	load := func(name, about, sizeOf string, sizes, quick []int64, growthOf string, ratio float64, newProgram func(size int64, quick bool) *watched) harness.Workload {
 		peer := func(of func(sized func(int64) *watched) harness.Peer) harness.Peer {
 			p := of(nil)
 			p.Open = func(ctx context.Context, params harness.Params) (harness.Probe, error) {
@@ -115,7 +115,7 @@ func scale() []harness.Workload {
 		}
 		return harness.Workload{
 			Name: name, About: about, Unit: "ns/task", SizeOf: sizeOf, Sizes: sizes, Quick: quick,
-			Goals: []harness.Goal{{Workers: 1, Growth: true, Beside: beside, Ratio: ratio}, {Workers: 2, Growth: true, Beside: beside, Ratio: ratio}},
+			Goals: []harness.Goal{{Workers: 1, Growth: true, GrowthOf: growthOf, Ratio: ratio}, {Workers: 2, Growth: true, GrowthOf: growthOf, Ratio: ratio}},
 			Peers: []harness.Peer{
 				peer(func(f func(int64) *watched) harness.Peer { return weft(f, (*watched).weft) }),
 				peer(func(f func(int64) *watched) harness.Peer { return plain(byMap, f, (*watched).lookups) }),

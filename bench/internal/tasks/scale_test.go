@@ -11,7 +11,8 @@ import (
 	"weft/bench/internal/harness"
 )
 
-// A runtime that keeps its tasks until the end must fail the check; so must one that loses some.
+// The check fails for a runtime that keeps its tasks until the end, and for a runtime that loses
+// tasks.
 func TestScaleWatchesTheHeap(t *testing.T) {
 	p := newWatched(1000, 10)
 	p.reset()
@@ -24,7 +25,7 @@ func TestScaleWatchesTheHeap(t *testing.T) {
 	for range 4 {
 		kept = append(kept, make([]byte, scaleHeap/3))
 	}
-	p.look()
+	p.sampleHeap()
 	require.ErrorIs(t, p.check(), harness.ErrWrongAnswer)
 	require.ErrorContains(t, p.check(), "heap grew")
 	require.Len(t, kept, 4)

@@ -14,7 +14,7 @@ import (
 	"weft/bench/internal/native"
 )
 
-// Each check must notice a run in which something was left out, done twice or done too early.
+// Each check notices a run in which a task was left out, ran twice or ran too early.
 func TestChecksCatchWrongRuns(t *testing.T) {
 	t.Run("independent", func(t *testing.T) {
 		p := newIndependent(10)
@@ -49,8 +49,8 @@ func TestChecksCatchWrongRuns(t *testing.T) {
 		p.sequential()
 		require.NoError(t, p.check())
 
-		// Any one block done before the block to its north, west, east (of the last step) or south
-		// must show.
+		// The check notices any block that ran before the block to its north, west, east (of the
+		// last step) or south.
 		for _, late := range []int{-p.side, -1, 1, p.side} {
 			p.reset()
 			block := 2*p.side + 2
@@ -58,12 +58,12 @@ func TestChecksCatchWrongRuns(t *testing.T) {
 				p.each(func(i int) {
 					switch {
 					case step == 4 && late < 0 && i == block+late:
-						// its body comes after the block's
+						// its body runs after the block's
 					case step == 4 && late < 0 && i == block:
 						p.bodies[block]()
 						p.bodies[block+late]()
 					case step == 4 && late > 0 && i == block:
-						// the block comes after its neighbour's next step
+						// the block runs after its neighbour's next step
 					case step == 4 && late > 0 && i == block+late:
 						p.bodies[block+late]()
 						p.bodies[block]()
@@ -86,10 +86,10 @@ func TestChecksCatchWrongRuns(t *testing.T) {
 	})
 }
 
-// Every peer must give a right answer, repeatedly: run with -race, this is also the proof that the
-// twins are ordered.
+// Every peer gives a right answer, repeatedly. With -race the test also proves that the peers in Go
+// order their tasks.
 func TestPeersAreRight(t *testing.T) {
-	// libomp's threads would spin, and be waited for, after every sample
+	// otherwise libomp's threads spin after every sample, and the peer waits for them
 	t.Setenv("KMP_BLOCKTIME", "0")
 	kit := native.NewKit(os.DirFS("../../peers"))
 	defer func() { require.NoError(t, kit.Close()) }()

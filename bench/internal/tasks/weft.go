@@ -14,7 +14,7 @@ import (
 // body is what weft runs for a task.
 type body = func(*task.Task) error
 
-// weft makes the peer that runs a program on weft: prepare builds what is built once per object,
+// weft makes the peer that runs a program on weft: prepare builds the bodies, once for each object,
 // and returns the main task.
 func weft[P program](newProgram func(size int64) P, prepare func(P) body) harness.Peer {
 	open := func(_ context.Context, p harness.Params) (harness.Probe, error) {
@@ -30,7 +30,7 @@ func weft[P program](newProgram func(size int64) P, prepare func(P) body) harnes
 // spawned is weft without the replay.
 const spawned = "spawned"
 
-// rival makes weft's other way to run a program a peer of its own, which goals are about.
+// rival makes weft's other way to run a program a peer, which goals compare weft with.
 func rival(name string, p harness.Peer) harness.Peer {
 	p.Name, p.Rival = name, true
 	return p

@@ -8,8 +8,8 @@ import (
 	"weft/bench/internal/native"
 )
 
-// goals are what a workload is meant to reach: with two workers the ratio to the best rival, and
-// with one worker no more than half as much again as the best rival needs with two.
+// goals returns the targets of a workload: with two workers the ratio to the best rival, and with
+// one worker at most 1.5 times the best rival with two.
 func goals(two float64, more ...harness.Goal) []harness.Goal {
 	return append([]harness.Goal{{Workers: 2, RivalWorkers: 2, Ratio: two}, {Workers: 1, RivalWorkers: 2, Ratio: 1.5}}, more...)
 }

@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: The weft authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package wake holds the workloads that measure how long a thread that sleeps takes to do
-// something: from the call that wakes it to the first instruction of what it was woken for.
+// Package wake holds the workloads that measure how long it takes to wake a sleeping thread: from
+// the call that wakes it to its first instruction afterwards.
 //
 // All peers are a waker and a sleeper, and their [ping]s are alike:
 //
@@ -10,9 +10,9 @@
 //	→ it notes the time and wakes → the sleeper's first instruction notes the time, and it answers → the waker, which has turned
 //	in a loop and never slept, goes on
 //
-// A sample is the median of as many pings as its time allows; a ping that is not answered, or
-// answered out of turn, is a wrong answer. The waker holds one of two workers all the time, so the
-// wake-up must reach another thread. With one worker there is nobody to wake, and the peers are
+// A sample is the median of as many pings as its time allows. A ping without an answer, or with an
+// answer out of turn, is a wrong answer. The waker holds one of two workers all the time, so the
+// wake-up must reach another thread. With one worker there is no thread to wake, and the peers are
 // skipped.
 //
 //	weft        task/wake: a task is spawned while the other slot is parked. task/unblock: Unblock of a task that blocks

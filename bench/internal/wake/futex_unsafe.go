@@ -16,7 +16,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Operations of the system call, from linux/futex.h: on a word that no other process sees.
+// Operations of the system call, from linux/futex.h, on a word that no other process shares.
 const (
 	futexWait = 0 | 128
 	futexWake = 1 | 128
@@ -26,12 +26,12 @@ const (
 // wait for a thread in a raw call.
 var futexNap = unix.Timespec{Nsec: 100_000_000}
 
-// futex wakes a thread that sleeps in the system call, of which Go's scheduler knows nothing:
-// nothing of it is in the figure.
+// futex wakes a thread that sleeps in a raw system call. Go's scheduler does not know of the call,
+// so its work is not in the figure.
 func futex(ctx context.Context, p *ping) error { return futexBy(ctx, p, unix.RawSyscall6) }
 
-// syscall is the same with an ordinary system call, before and after which Go's scheduler does its
-// bookkeeping.
+// syscall is the same with an ordinary system call. Go's scheduler does its bookkeeping before and
+// after the call.
 func syscall(ctx context.Context, p *ping) error { return futexBy(ctx, p, unix.Syscall6) }
 
 func futexBy(ctx context.Context, p *ping, call func(trap, a1, a2, a3, a4, a5, a6 uintptr) (r1, r2 uintptr, err unix.Errno)) error {

@@ -23,7 +23,7 @@ func peer(name string, rival bool, run func(ctx context.Context, p *ping) error)
 	}}
 }
 
-// enough skips a peer that would have nobody to wake.
+// enough skips a peer that has no other worker to wake.
 func enough(p harness.Params) error {
 	if p.Workers < 2 {
 		return harness.Skip("with one worker there is no other to wake")
@@ -53,7 +53,7 @@ func weft(main func(t *task.Task, p *ping) error) harness.Peer {
 	}}
 }
 
-// spawn wakes a parked slot by work: the main task makes a task, and does not give up its own slot.
+// spawn wakes a parked slot by a new task. The main task keeps its own slot.
 func spawn(t *task.Task, p *ping) error {
 	body := func(*task.Task) error { p.answer(); return nil }
 	return p.run(t.Context(), func() { t.Spawn(body) })

@@ -12,14 +12,14 @@ import (
 	"weft/bench/internal/harness"
 )
 
-// patience is how long a ping may take before it counts as lost. Far more than any: a busy machine
-// is no mistake.
+// patience is how long a ping may take before it counts as lost. It is far longer than any ping on
+// a busy machine.
 const patience = 30 * time.Second
 
-// A ping is what the waker and the sleeper share. The waker owns sent, pause and began; the sleeper
-// writes woken, and then answered.
+// A ping is the state that the waker and the sleeper share. The waker owns sent, pause and began;
+// the sleeper writes woken, and then answered.
 type ping struct {
-	clock time.Time     // all times count from here: reading it is one call of nanotime
+	clock time.Time     // all times count from here; reading the time is one call of nanotime
 	pause time.Duration // before each wake-up
 	least time.Duration
 	waits []time.Duration
@@ -35,14 +35,14 @@ func newPing(pause, least time.Duration) *ping {
 	return &ping{clock: time.Now(), pause: pause, least: least}
 }
 
-// answer is the sleeper's, as soon as it is awake.
+// answer records the sleeper's answer. The sleeper calls it as soon as it is awake.
 func (p *ping) answer() {
 	p.woken = time.Since(p.clock)
 	p.answered.Add(1)
 }
 
-// run calls wake until the time is over, at least three times, and after each call waits for the
-// answer.
+// run calls wake until the time is over, at least three times, and waits for the answer after each
+// call.
 func (p *ping) run(ctx context.Context, wake func()) error {
 	for p.sent < 3 || time.Since(p.clock) < p.least {
 		if err := ctx.Err(); err != nil {
@@ -72,7 +72,7 @@ func (p *ping) run(ctx context.Context, wake func()) error {
 	return nil
 }
 
-// median is the sample: in nanoseconds.
+// median returns the sample, in nanoseconds.
 func (p *ping) median() float64 {
 	slices.Sort(p.waits)
 	n := len(p.waits)

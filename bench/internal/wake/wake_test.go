@@ -55,7 +55,7 @@ func TestPingsAreChecked(t *testing.T) {
 	err := p.run(t.Context(), func() {
 		p.answer()
 		if first {
-			defer p.answer() // once too often, before the waker looks
+			defer p.answer() // once too often, before the waker checks
 		}
 		first = false
 	})

@@ -10,8 +10,8 @@ func Workloads() []harness.Workload {
 	load := func(name, about string, ours harness.Peer) harness.Workload {
 		return harness.Workload{
 			Name: name, About: about, Unit: "ns",
-			// Half a millisecond is long after everything that looks for work has gone to sleep,
-			// Go's own threads too.
+			// After half a millisecond every thread that looks for work is asleep, Go's own threads
+			// too.
 			SizeOf: "µs asleep before", Sizes: []int64{500}, Quick: []int64{50},
 			Goals: []harness.Goal{{Workers: 2, RivalWorkers: 2, Ratio: 1.5}},
 			Peers: []harness.Peer{ours, peer("goroutine", false, goroutine), peer("syscall", false, syscall), peer("futex", true, futex)},

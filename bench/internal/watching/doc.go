@@ -5,8 +5,8 @@
 // with statistics, with a sampled profile, with a timeline, and, against a program that is built
 // without the probe, with nothing.
 //
-// Each way is a process of its own, so that none sees the memory and the goroutines of another. In
-// each round all ways run once, in an order by chance, and a ratio is of two that ran in the same
-// round. Medians of ratios are told with an interval: in nineteen of twenty such measurements it
-// has the true median in it, whatever the distribution.
+// Each way is a process of its own, so no way shares the memory and the goroutines of another. In
+// each round all ways run once, in random order, and a ratio is of two ways in the same round. The
+// median of the ratios has an interval: in nineteen of twenty such measurements it contains the
+// true median, whatever the distribution.
 package watching

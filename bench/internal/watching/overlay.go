@@ -12,14 +12,14 @@ import (
 	"strings"
 )
 
-// looks are the looks whether there is a probe.
-var looks = regexp.MustCompile(`\b\w+(?:\.\w+)*\.probe (==|!=) nil\b`)
+// probeTests matches the tests for a probe.
+var probeTests = regexp.MustCompile(`\b\w+(?:\.\w+)*\.probe (==|!=) nil\b`)
 
-// withoutProbe returns a source with its looks decided, so that the compiler leaves out what
-// depends on them, and how many there were.
+// withoutProbe returns a source whose tests for a probe are decided, so that the compiler removes
+// the code that depends on them, and the number of tests.
 func withoutProbe(source string) (string, int) {
 	n := 0
-	return looks.ReplaceAllStringFunc(source, func(s string) string {
+	return probeTests.ReplaceAllStringFunc(source, func(s string) string {
 		n++
 		if strings.Contains(s, "!=") {
 			return "(" + s + " && false)"
@@ -28,8 +28,8 @@ func withoutProbe(source string) (string, int) {
 	}), n
 }
 
-// overlay writes what go build -overlay takes to build the package task in root without the probe,
-// and returns the file.
+// overlay writes the file for go build -overlay that builds the package task in root without the
+// probe, and returns its name.
 func overlay(root, dir string) (string, error) {
 	files, err := filepath.Glob(filepath.Join(root, "task", "*.go"))
 	if err != nil {
@@ -56,7 +56,7 @@ func overlay(root, dir string) (string, error) {
 		o.Replace[f] = to
 	}
 	if len(o.Replace) == 0 {
-		return "", errors.New("the package task has no looks at its probe: a program without them would be the same")
+		return "", errors.New("package task has no tests for its probe: the program without the probe would be the same")
 	}
 	b, err := json.Marshal(o)
 	if err != nil {

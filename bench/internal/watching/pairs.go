@@ -20,15 +20,15 @@ import (
 	"time"
 )
 
-// Options say what is measured.
+// Options says what to measure.
 type Options struct {
 	Pairs int           // rounds: each has one of each pair
 	Time  time.Duration // of each process
-	// of a process of ours that measures a way, and writes its Result as JSON
+	// command line of this program that measures a way and writes its Result as JSON
 	Args func(way string, d time.Duration) []string
 }
 
-// Programs are what is run, by way.
+// Programs holds the programs to run.
 type Programs struct {
 	dir  string
 	with string // this program's source, as it is
@@ -66,8 +66,7 @@ func Build(ctx context.Context) (*Programs, error) {
 // Close removes the programs.
 func (p *Programs) Close() error { return os.RemoveAll(p.dir) }
 
-// output is Cmd.Output with what was said on standard error as the error, and without the line's
-// end.
+// output is Cmd.Output with the text of standard error in the error, and without the line's end.
 func output(c *exec.Cmd) (string, error) {
 	var errs bytes.Buffer
 	c.Stderr = &errs
@@ -78,10 +77,10 @@ func output(c *exec.Cmd) (string, error) {
 	return strings.TrimSpace(string(b)), nil
 }
 
-// Round is what the ways have taken in one round, by name.
+// A Round has the results of one round, by the name of the way.
 type Round map[string]Result
 
-// Measure runs the rounds. Told, if not nil, is called after each.
+// Measure runs the rounds. It calls told, if not nil, after each.
 func (p *Programs) Measure(ctx context.Context, o Options, told func(n int)) (rounds []Round, err error) {
 	ways := Ways()
 	for n := range o.Pairs {
@@ -110,18 +109,18 @@ func (p *Programs) Measure(ctx context.Context, o Options, told func(n int)) (ro
 	return rounds, nil
 }
 
-// Row is what is known of a way in the end.
+// A Row is the summary of a way.
 type Row struct {
 	Way
 	PerTask float64 // median
 	Lost    float64 // median
 	Ratio   float64 // median, to the base; zero if there is none
 	CPU     float64 // median, of processor time
-	Low     float64 // interval of the median, of nineteen in twenty
+	Low     float64 // interval of the median, in nineteen of twenty cases
 	High    float64
 }
 
-// Rows sums rounds up.
+// Rows summarizes rounds.
 func Rows(rounds []Round) (rows []Row) {
 	for _, w := range Ways() {
 		var per, ratio, lost, cpu []float64
@@ -151,9 +150,9 @@ func median(list []float64) float64 {
 	return (list[(len(list)-1)/2] + list[len(list)/2]) / 2
 }
 
-// interval returns the places in n sorted values between which the true median is in nineteen cases
-// of twenty: each value is below it with one chance in two, so how many are is of a binomial
-// distribution.
+// interval returns the indices of n sorted values between which the true median lies in nineteen
+// cases of twenty. Each value is below the median with probability one half, so the number of
+// values below it has a binomial distribution.
 func interval(n int) (lo, hi int) {
 	tail, p := 0.0, math.Pow(0.5, float64(n)) // of exactly k values below it
 	for k := range n {

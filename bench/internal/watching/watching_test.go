@@ -25,7 +25,7 @@ func TestWaysMeasure(t *testing.T) {
 	}
 }
 
-// The program without the probe is built from this source, with no look at it left.
+// The program without the probe is built from this source without any test for a probe.
 func TestWithoutProbe(t *testing.T) {
 	s, n := withoutProbe("if s.probe != nil {\ncase s != nil && s.probe != nil:\nif t.run.rt.probe == nil {\nx.events != nil; s.evil != nil")
 	require.Equal(t, 3, n)
@@ -60,7 +60,7 @@ func TestRows(t *testing.T) {
 	require.Regexp(t, `off +100\.0 +1\.000 +1\.000–1\.000 +without +1 in it +met`, b.String())
 }
 
-// The places are those of the tables for the sign test.
+// The indices are those of the tables for the sign test.
 func TestInterval(t *testing.T) {
 	for n, lo := range map[int]int{6: 0, 10: 1, 20: 5, 50: 17, 1: 0, 2: 0} {
 		l, h := interval(n)

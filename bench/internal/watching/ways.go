@@ -19,14 +19,14 @@ import (
 	"weft/trace"
 )
 
-// A Way is a way to watch.
+// A Way is a way to observe a program, or none.
 type Way struct {
 	Name  string
 	About string
-	Base  string  // what it is compared with; empty: nothing
+	Base  string  // the way that it is compared with; empty: none
 	Goal  float64 // the ratio that it should not exceed
 
-	watch func(dir string) (*trace.Recorder, error) // nil: does not
+	watch func(dir string) (*trace.Recorder, error) // nil: does not record
 }
 
 // Without is the way of a program that is built without the probe.
@@ -35,7 +35,7 @@ const Without = "without"
 // Off is the way of a program that does not record.
 const Off = "off"
 
-// Ways are all of them. A way comes after what it is compared with.
+// Ways returns all ways. A way comes after its Base.
 func Ways() []Way {
 	observer := func(c observe.Config) func(string) (*trace.Recorder, error) {
 		return func(string) (*trace.Recorder, error) {
@@ -58,19 +58,19 @@ func Ways() []Way {
 	}
 }
 
-// Result is what a process has measured.
+// Result is the measurement of a process.
 type Result struct {
 	PerTask float64 // nanoseconds: the median of the sweeps
-	// nanoseconds of processors for each task, whoever used them; zero if that is not known
+	// processor time in nanoseconds for each task, of all threads; zero if it is not known
 	CPU    float64
 	Sweeps int
-	Lost   float64 // events, for each task
+	Lost   float64 // trace events, for each task
 }
 
-// side is that of the grid of task/blocks.
+// side of the grid of task/blocks.
 const side = 64
 
-// Measure runs the graph for some time in one way.
+// Measure runs the graph for the time d in this way.
 func (w *Way) Measure(ctx context.Context, d time.Duration) (r Result, err error) {
 	cfg := task.Config{Workers: runtime.GOMAXPROCS(0)}
 	if w.watch != nil {
@@ -86,7 +86,7 @@ func (w *Way) Measure(ctx context.Context, d time.Duration) (r Result, err error
 	g := tasks.NewGraph(side)
 	rt := task.New(cfg)
 	var took []float64
-	before, _ := harness.ProcessorTime() // where it cannot be told, it is not
+	before, _ := harness.ProcessorTime() // zero where it is not known
 	for end := time.Now().Add(d); len(took) < 3 || time.Now().Before(end); {
 		g.Reset()
 		start := time.Now()

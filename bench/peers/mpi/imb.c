@@ -2,8 +2,9 @@
 // SPDX-License-Identifier: Apache-2.0
 
 /*
- * The message benchmarks as an MPI program, for comparison with weft's: the same operations, loops,
- * checks and statistics as bench/internal/imb has. Rank 0 prints a JSON object per row.
+ * The message benchmarks as an MPI program, for comparison with weft's: the operations, loops,
+ * checks and statistics equal those of bench/internal/imb. Rank 0 prints a JSON object for each
+ * row.
  *
  *   imb -bench Allreduce -sizes 8,1048576 -iter 1000 -vol 41943040 -time 2 -sync 1
  */
@@ -24,7 +25,7 @@ static long iterations = 1000, volume = 40L << 20;
 static double limit = 2; /* seconds per row */
 static int barriers = 1;
 
-static char *out, *in;            /* what is sent and what is received */
+static char *out, *in;            /* send and receive buffers */
 static MPI_Request requests[2 * window];
 
 static double now(void) { /* seconds */
@@ -133,7 +134,7 @@ static void alltoall(long size) { MPI_Alltoall(out, (int)size, MPI_BYTE, in, (in
 static void gather(long size) { MPI_Gather(out, (int)size, MPI_BYTE, in, (int)size, MPI_BYTE, 0, MPI_COMM_WORLD); }
 static void scatter(long size) { MPI_Scatter(out, (int)size, MPI_BYTE, in, (int)size, MPI_BYTE, 0, MPI_COMM_WORLD); }
 
-/* What is started, to be waited for: requests[0], or two of them. */
+/* Starts an operation, whose requests are requests[0], or the first two. */
 
 static void istart(void (*op)(long), long size) {
 	requests[0] = requests[1] = MPI_REQUEST_NULL;
@@ -194,7 +195,7 @@ static const struct benchmark benchmarks[] = {
 	{"ProbeLoop", probe_loop, 0, 2, 1, 2, 0},
 };
 
-/* Work that calls no library. */
+/* Computation that calls no library. */
 
 static double field[32 * 32], matrix[32 * 32];
 
@@ -319,10 +320,10 @@ static void row(const struct benchmark *b, long size) {
 	long n = iterations;
 	if (size > 0 && volume / size < n)
 		n = volume / size > 0 ? volume / size : 1;
-	/* Warm up, and see how many fit into the time. */
+	/* Warm up, and find out how many fit into the time. */
 	long few = n / 10 < 3 ? 3 : n / 10 > 50 ? 50 : n / 10;
 	double each = timed(b, size, 2), guess;
-	/* What is decided by it must be decided alike at all ranks. */
+	/* The decision must be the same at all ranks. */
 	MPI_Allreduce(MPI_IN_PLACE, &each, 1, MPI_DOUBLE, MPI_MAX, MPI_COMM_WORLD);
 	if (each * (double)few < limit)
 		each = timed(b, size, few);
@@ -338,7 +339,7 @@ static void row(const struct benchmark *b, long size) {
 		mine = 0;
 	summarize(mine, &least, &most, &average);
 	if (b->carried == 1)
-		average = least = most; /* of two ranks only */
+		average = least = most; /* only two ranks take part */
 	if (!b->immediate) {
 		if (rank != 0)
 			return;
@@ -349,7 +350,7 @@ static void row(const struct benchmark *b, long size) {
 		fflush(stdout);
 		return;
 	}
-	/* As much work as the operation takes; then both at once. */
+	/* As much computation as the operation takes; then both at once. */
 	MPI_Bcast(&most, 1, MPI_DOUBLE, 0, MPI_COMM_WORLD);
 	double pure = mine;
 	long units = (long)(most / per_unit) + 1;
@@ -453,7 +454,7 @@ int main(int argc, char **argv) {
 	if (!strcmp(bench, "Start")) {
 		MPI_Barrier(MPI_COMM_WORLD);
 		if (rank == 0)
-			say(0); /* whoever started us has the clock */
+			say(0); /* the process that started this one has the clock */
 		MPI_Finalize();
 		return 0;
 	}
