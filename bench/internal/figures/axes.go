@@ -56,6 +56,24 @@ func (decades) Ticks(low, high float64) (ticks []plot.Tick) {
 	return ticks
 }
 
+// wholes labels whole numbers from 0 on, at steps of 1, 2 or 5 times a power of ten.
+type wholes struct{}
+
+// Ticks implements plot.Ticker.
+func (wholes) Ticks(_, high float64) (ticks []plot.Tick) {
+	step := math.Pow10(int(math.Floor(math.Log10(max(high, 4) / 4))))
+	for _, times := range []float64{5, 2} {
+		if 4*times*step <= high {
+			step *= times
+			break
+		}
+	}
+	for v := 0.; v <= high; v += step {
+		ticks = append(ticks, plot.Tick{Value: v, Label: strconv.FormatFloat(v, 'f', 0, 64)})
+	}
+	return ticks
+}
+
 // byteSizes labels 8 bytes, and each size that is times the size before.
 type byteSizes struct{ times float64 }
 

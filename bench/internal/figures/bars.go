@@ -40,6 +40,9 @@ func (g *grouped) Plot(c draw.Canvas, p *plot.Plot) {
 			}
 			left := float64(i) - room/2 + float64(k)*wide
 			c.FillPolygon(s.color, rectangle(x(left), y(p.Y.Min), x(left+0.92*wide), y(r.Median)))
+			if r.Min == r.Max {
+				continue
+			}
 			mid, end := x(left+0.46*wide), vg.Length(0.25)*(x(left+wide)-x(left))
 			low, high := y(max(r.Min, p.Y.Min)), y(r.Max)
 			c.StrokeLine2(whisker, mid, low, mid, high)

@@ -207,6 +207,11 @@ func TestTicks(t *testing.T) {
 	}
 	require.Equal(t, strings.Fields("0.1 1 10 100 1000"), labels(decades{}.Ticks(0.1, 2000)))
 	require.Equal(t, strings.Fields("0.5 1 2 5 10 20"), labels(decades{}.Ticks(0.4, 30)))
+	require.Equal(t, strings.Fields("0 1 2 3 4"), labels(wholes{}.Ticks(0, 4)))
+	require.Equal(t, strings.Fields("0 1 2"), labels(wholes{}.Ticks(0, 2)))
+	require.Equal(t, strings.Fields("0 1000 2000 3000 4000 5000"), labels(wholes{}.Ticks(0, 5100)))
+	require.Equal(t, strings.Fields("0 200 400 600 800"), labels(wholes{}.Ticks(0, 999)))
+	require.Equal(t, strings.Fields("0 500 1000 1500 2000"), labels(wholes{}.Ticks(0, 2400)))
 	require.Equal(t, []string{"64 B", "512 B", "4 KiB"}, labels(byteSizes{8}.Ticks(9, 5000)))
 	require.Equal(t, []string{"1 B", "1000 B", "1 KiB", "3 MiB", "2 GiB"}, []string{bytesText(1), bytesText(1000), bytesText(1024), bytesText(3 << 20), bytesText(2 << 30)})
 	require.InDelta(t, 2, logTicks{decades{}}.Ticks(1.99, 2.05)[0].Value, 1e-9)

@@ -66,7 +66,7 @@ func barSheet(title, y string, labels []string, bars *grouped) *sheet {
 	bars.all = shown
 	p := newPanel(title, "", y)
 	p.Add(grid{across: true}, bars)
-	p.Y.Min, p.Y.Max = 0, 1.03*p.Y.Max
+	p.Y.Min, p.Y.Max, p.Y.Tick.Marker = 0, 1.03*p.Y.Max, wholes{}
 	p.NominalX(labels...)
 	p.X.Padding = 4
 	p.X.Min, p.X.Max = -0.5, float64(bars.groups)-0.5
