@@ -128,7 +128,7 @@ func spread(mid, low, high float64) string {
 	return fmt.Sprintf("%s (%s–%s)", digits(mid), digits(low), digits(high))
 }
 
-// digits prints about three digits, and never an exponent.
+// digits prints two or three digits, and never an exponent.
 func digits(v float64) string {
 	decimals := 2
 	switch {
@@ -136,6 +136,8 @@ func digits(v float64) string {
 		decimals = 0
 	case v >= 10:
 		decimals = 1
+	case v < 0.1:
+		decimals = 3
 	}
 	return strconv.FormatFloat(v, 'f', decimals, 64)
 }
