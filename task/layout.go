@@ -335,9 +335,9 @@ type given struct {
 // which writes the object.
 type recordedGroup struct {
 	r     *chain.Reduced
-	g     *chain.Group // for the participants' next runs; changed by the part that combines
-	parts []int32      // participants
-	uses  int          // accesses to the object in the loop; counted when the recording ends
+	g     *chain.ReductionGroup // for the participants' next runs; changed by the part that combines
+	parts []int32               // participants
+	uses  int                   // accesses to the object in the loop; counted when the recording ends
 }
 
 // parked is what others may see of a task that waits without a slot: how many do, for deadlocks,

@@ -52,12 +52,14 @@ func (h hidden) none() bool { return h.p == nil }
 // What is read where there is no list. Nobody adds to these.
 var (
 	noShares chain.Reductions[share]
-	noGroups chain.Reductions[*chain.Group]
+	noGroups chain.Reductions[*chain.ReductionGroup]
 	noneOpen chain.Reductions[*recordedGroup]
 )
 
-func sharesOf(m *more) *chain.Reductions[share]              { return reductionsOf(m.shares, &noShares) }
-func groupsOf(m *more) *chain.Reductions[*chain.Group]       { return reductionsOf(m.groups, &noGroups) }
+func sharesOf(m *more) *chain.Reductions[share] { return reductionsOf(m.shares, &noShares) }
+func groupsOf(m *more) *chain.Reductions[*chain.ReductionGroup] {
+	return reductionsOf(m.groups, &noGroups)
+}
 func openOf(it *Iteration) *chain.Reductions[*recordedGroup] { return reductionsOf(it.open, &noneOpen) }
 
 func reductionsOf[V any](h hidden, none *chain.Reductions[V]) *chain.Reductions[V] {

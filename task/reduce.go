@@ -13,7 +13,7 @@ import (
 // share is a task's part in a reduction. It is owned by the body, and then by who gives the
 // accesses up.
 type share struct {
-	g     *chain.Group
+	g     *chain.ReductionGroup
 	c     *chain.Copy // the private copy; nil until the body asks for it
 	weak  bool        // only descendants contribute
 	given bool        // by Release
@@ -81,7 +81,7 @@ func join(p, c *chain.Node, a chain.Access) (why string) {
 
 // group returns the group that a child of t joins by r: t's own, or that of t's children, which it
 // opens if there is none. Another group of the same object has been closed by beforeSpawn.
-func (t *Task) group(r *chain.Reduced) *chain.Group {
+func (t *Task) group(r *chain.Reduced) *chain.ReductionGroup {
 	if p := t.share(r); p != nil {
 		return p.g
 	}
@@ -146,7 +146,7 @@ func (t *Task) combineAll() *slot {
 
 // closeGroup combines g, which has been taken off the list. With the last one, Spawn is quick
 // again.
-func (t *Task) closeGroup(g *chain.Group) {
+func (t *Task) closeGroup(g *chain.ReductionGroup) {
 	m := t.more
 	if groupsOf(m).Len()+sharesOf(m).Len() == 0 && !t.final && t.node.Flags&flagRecorded == 0 && !t.run.rt.cfg.TraceSpawns {
 		t.node.Flags &^= flagLongSpawn
@@ -157,7 +157,7 @@ func (t *Task) closeGroup(g *chain.Group) {
 // combine spawns the task that combines the copies of g, which was a group of t's children. Its
 // write access to the object makes it wait for the participants and for what came before them. In a
 // run that has failed nothing is combined.
-func (t *Task) combine(g *chain.Group) {
+func (t *Task) combine(g *chain.ReductionGroup) {
 	r := g.Reduced()
 	if r.Len() == 0 || t.run.stopped.Load() {
 		return
@@ -187,7 +187,7 @@ func (t *Task) combine(g *chain.Group) {
 }
 
 // combine is the body of such a task.
-func combine(t *Task, g *chain.Group) error {
+func combine(t *Task, g *chain.ReductionGroup) error {
 	n, copies := g.Reduced().Len(), g.Used()
 	if n*copies < 2*combineGrain {
 		g.Combine(0, n)

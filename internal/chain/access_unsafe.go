@@ -8,25 +8,25 @@ import (
 	"unsafe"
 )
 
-// An Access says how a task uses an object, a range of memory, or a reduction: package deps has
-// what users see of it. It is a small value; a node keeps what it needs of it, and the object alive
-// while its task may use it.
+// An Access says how a task uses an object, a range of memory, or a reduction. Package deps has the
+// constructors for users. An Access is a small value; a node keeps what it needs of it, and keeps
+// the object alive while its task may use it.
 type Access struct {
-	ptr object // of ModeReduce the *Reduced
+	ptr object // for ModeReduce, the *Reduced
 	how
 
-	// The bytes that it covers, 48 bits in all, the highest of which is isSlice.
+	// Size in bytes: 48 bits, of which the highest is isSlice.
 	sizeHi uint16
 	sizeLo uint32
 }
 
-// object is the address of an object, which it keeps alive.
+// object is the address of an object. It keeps the object alive.
 type object *byte
 
 func addr(o object) uintptr { return uintptr(unsafe.Pointer(o)) }
 
-// how is the kind of an access. It is a struct of its own because the compiler keeps structs of
-// more than four fields in memory, which is felt where tasks are registered.
+// how is the mode and strength of an access. It is a separate struct because the compiler keeps
+// structs of more than four fields in memory, which slows registration measurably.
 type how struct {
 	mode Mode
 	weak bool
@@ -36,7 +36,7 @@ type how struct {
 // object.
 func Object[T any](p *T, m Mode) Access {
 	if p == nil || unsafe.Sizeof(*p) == 0 {
-		panic(nameless[T]{p})
+		panic(badObject[T]{p})
 	}
 	return Access{ptr: object(unsafe.Pointer(p)), how: how{mode: m}, sizeHi: uint16(unsafe.Sizeof(*p) >> 32), sizeLo: uint32(unsafe.Sizeof(*p))}
 }
@@ -70,12 +70,12 @@ func written(m Mode, o object, weak bool) string {
 	return s
 }
 
-// nameless is what a constructor panics with if p names no object. Its text is made when somebody
-// asks for it, so that the constructors, which are called for every access of every task, are small
-// enough to be inlined.
-type nameless[T any] struct{ p *T }
+// badObject is the panic value of a constructor whose pointer names no object. Its text is
+// formatted only when it is printed, so that the constructors, which run for every access of every
+// task, are small enough to be inlined.
+type badObject[T any] struct{ p *T }
 
-func (e nameless[T]) Error() string {
+func (e badObject[T]) Error() string {
 	if e.p == nil {
 		return fmt.Sprintf("deps: access through a nil %T; name an object that exists", e.p)
 	}
@@ -85,16 +85,16 @@ func (e nameless[T]) Error() string {
 // heldMode is the bit of Access.mode that Held sets.
 const heldMode Mode = 1 << 7
 
-// Held returns the access for a task under a holder of the object that the engine cannot see from
-// the parent's accesses: Commutative is InOut then. It is for runtimes that order some tasks
-// themselves, as by a Cycle.
+// Held returns the access for a task below a holder of the object that the engine cannot see in the
+// parent's accesses: Commutative then means InOut. It is for runtimes that order some tasks
+// themselves, for example by a Cycle.
 func (a Access) Held() Access {
 	a.mode |= heldMode
 	return a
 }
 
-// Meets reports whether the two accesses are to one object, or to ranges, or a range and an object,
-// that overlap. An empty range meets nothing.
+// Meets reports whether the two accesses are to the same object, or are to memory that overlaps and
+// at least one of them is a range. An empty range meets nothing.
 func (a Access) Meets(b Access) bool {
 	if !a.isRange() && !b.isRange() {
 		return a.object() == b.object()
@@ -118,15 +118,15 @@ const (
 	ModeIn         Mode = iota // read
 	ModeOut                    // overwrite; orders as ModeInOut
 	ModeInOut                  // read and write
-	ModeConcurrent             // update together with the neighbours of the same mode
+	ModeConcurrent             // update together with neighbours of the same mode
 	ModeReduce                 // contribute to a private copy, which is combined later
-	// read and write, in any order with the neighbours of the same mode, one at a time
+	// read and write, one at a time, in any order with neighbours of the same mode
 	ModeCommutative
 )
 
 var modeNames = [...]string{"In", "Out", "InOut", "Concurrent", "Reduce", "Commutative"}
 
-// String returns the name of the constructor of the mode.
+// String returns the name of the mode's constructor.
 func (m Mode) String() string {
 	if int(m) < len(modeNames) {
 		return modeNames[m]
@@ -134,9 +134,9 @@ func (m Mode) String() string {
 	return fmt.Sprintf("Mode(%d)", uint8(m))
 }
 
-// combine returns the mode of one task that accesses one object as a and as b:
-// the same mode stays, two different ones make a writer (reference §1.1).
-// Out and InOut order alike, so their union is InOut.
+// combine returns the mode of a task that accesses one object as a and as b: equal modes stay, two
+// different ones make a writer (reference §1.1). Out and InOut order alike, so their union is
+// InOut.
 func combine(a, b Mode) Mode {
 	if a == b {
 		return a
@@ -144,7 +144,7 @@ func combine(a, b Mode) Mode {
 	return ModeInOut
 }
 
-// order returns the mode that orders as m does: Out is InOut by another name.
+// order returns the mode that stands for m in ordering: InOut for Out, else m.
 func (m Mode) order() Mode {
 	if m == ModeOut {
 		return ModeInOut
@@ -152,10 +152,9 @@ func (m Mode) order() Mode {
 	return m
 }
 
-// Memory returns the addresses of the bytes that the access covers, from lo up to hi, and whether
-// it was made by [Slice]: an object is known by lo alone to other objects. Nothing is covered by an
-// empty slice and by the zero Access. It is for tools that keep books on accesses; the addresses do
-// not keep the memory alive.
+// Memory returns the addresses [lo, hi) that the access covers, and whether it was made by [Slice].
+// Other objects know an object by lo alone. An empty slice and the zero Access cover nothing.
+// Memory is for tools that audit accesses; the addresses do not keep the memory alive.
 func (a Access) Memory() (lo, hi uintptr, slice bool) {
 	if a.ptr != nil && a.size() > 0 {
 		lo, hi = a.extent()
@@ -163,11 +162,11 @@ func (a Access) Memory() (lo, hi uintptr, slice bool) {
 	return lo, hi, a.isRange()
 }
 
-// Both returns the mode of one task that accesses one object in mode m and in mode x: the same if
-// they are one, else InOut, as which Out counts too.
+// Both returns the mode of a task that accesses one object in mode m and in mode x: InOut if they
+// differ. Out counts as InOut.
 func (m Mode) Both(x Mode) Mode { return combine(m.order(), x.order()) }
 
-// object returns the address that names the object of a.
+// object returns the address by which a's object is known.
 func (a Access) object() object {
 	if a.mode == ModeReduce {
 		return a.Reduced().key
@@ -175,7 +174,7 @@ func (a Access) object() object {
 	return a.ptr
 }
 
-// Reduced returns the reduction of a Reduce access; nil for another one.
+// Reduced returns the reduction of a Reduce access; nil for any other access.
 func (a Access) Reduced() *Reduced {
 	if a.mode != ModeReduce {
 		return nil
@@ -212,8 +211,8 @@ func badElement(typ string) {
 	panic("deps: access to a slice of zero-size elements (" + typ + "): it has no memory that a task could use")
 }
 
-// isSlice is the bit of Access.sizeHi that tells a range from an object. Sizes have less than 47
-// bits.
+// isSlice is the bit of Access.sizeHi that distinguishes a range from an object. Sizes have fewer
+// than 47 bits.
 const isSlice = 1 << 15
 
 // Access returns an access to the range.
@@ -227,7 +226,7 @@ func (a Access) isRange() bool { return a.sizeHi&isSlice != 0 }
 // size returns the number of bytes that the access covers.
 func (a Access) size() uintptr { return uintptr(a.sizeHi&^isSlice)<<32 | uintptr(a.sizeLo) }
 
-// String returns the end of the access as it is written in a program.
+// String returns the access without its object, as it is written after Slice(x).
 func (h how) String() string {
 	if h.weak {
 		return h.mode.String() + "().Weak()"
@@ -235,13 +234,13 @@ func (h how) String() string {
 	return h.mode.String() + "()"
 }
 
-// extent returns the addresses that the access covers.
+// extent returns the addresses [lo, hi) that the access covers.
 func (a Access) extent() (lo, hi uintptr) {
 	lo = addr(a.object())
 	return lo, lo + a.size()
 }
 
-// part returns the bytes of a from the address lo up to hi.
+// part returns the bytes of a in [lo, hi).
 func (a Access) part(lo, hi uintptr) Range {
 	return Range{object(unsafe.Add(unsafe.Pointer(a.ptr), lo-addr(a.ptr))), hi - lo}
 }

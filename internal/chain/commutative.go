@@ -9,8 +9,8 @@ import (
 )
 
 // Holds reports whether n's task, or one above it, holds the object of a for its Commutative
-// accesses, so that n's descendants have it. It is for the time in which n's body runs, or its
-// accesses are kept.
+// accesses, so that n's descendants need not take it. It may be called while n's body runs, or
+// while its accesses are kept.
 func (n *Node) Holds(a Access) bool {
 	if r := rangesOf(n); r != nil && r.own.owner == n {
 		return r.own.holds(a.extent())
@@ -19,13 +19,13 @@ func (n *Node) Holds(a Access) bool {
 	return x != nil && holdsBelow(x.state.Load())
 }
 
-// HoldsAny reports whether Holds is true of any object.
+// HoldsAny reports whether Holds is true for any object.
 func (n *Node) HoldsAny() bool {
 	r := rangesOf(n)
 	return n.some(holdsBelow) || r != nil && r.own.owner == n && r.own.holds(0, ^uintptr(0))
 }
 
-// some reports whether one of n's accesses is in such a state.
+// some reports whether the state of one of n's accesses satisfies such.
 func (n *Node) some(such func(state uint32) bool) bool {
 	for i := range n.count {
 		if such(n.at(i).state.Load()) {
@@ -35,9 +35,9 @@ func (n *Node) some(such func(state uint32) bool) bool {
 	return false
 }
 
-// commute is called for a node with Commutative accesses before they are linked. If one is strong,
-// all the node's accesses become strong: who holds an object waits for nothing outside (README.md,
-// "Exclusion": no deadlock).
+// commute is called for a node with Commutative accesses before they are linked. If one of them is
+// strong, it makes all the node's accesses strong: a holder must not wait for tasks outside
+// (README.md, "Exclusion", no deadlock).
 func (n *Node) commute() {
 	if !n.some(isHolder) {
 		return
@@ -46,32 +46,30 @@ func (n *Node) commute() {
 	for i := range n.count {
 		a := n.at(i)
 		if s := a.state.Load(); s&(isWeak|isReduce) == isWeak {
-			a.state.Init(s&^isWeak | saidWeak)
+			a.state.Init(s&^isWeak | declaredWeak)
 		}
 	}
 }
 
-// Exclusive reports whether n, which may start as far as the order of accesses goes, must have
-// Acquire called first: it has Commutative accesses. Only who got n from Register or NextReady may
-// ask.
+// Exclusive reports whether Acquire must be called before n, which is ready, starts: it has
+// Commutative accesses. Only the goroutine that got n from Register or NextReady may call it.
 func (n *Node) Exclusive() bool { return n.rested == exclWants }
 
-// Commutes reports whether n has Commutative accesses for which it must have, or has, its objects:
-// whether or not Acquire is still to be called. As Exclusive, it is for who has n in hand before it
-// starts.
+// Commutes reports whether n has Commutative accesses that need exclusion, before or after Acquire.
+// As for Exclusive, only the goroutine that has n in hand before n starts may call it.
 func (n *Node) Commutes() bool { return n.rested != 0 }
 
-// Acquire takes the objects of all of n's strong Commutative accesses together and reports whether
-// it could. If not, n waits, and comes out of the NextReady of whoever gives back the last of the
-// objects; it has them then, and Exclusive is false. Until Acquire returns true, or n comes out
-// again, n is not the caller's any more.
+// Acquire takes the objects of all of n's strong Commutative accesses together, and reports whether
+// it could. If not, n waits: it becomes ready a second time, in the Flow of the goroutine that
+// gives back the last of the objects. It then holds them, and Exclusive is false. When Acquire
+// returns false the caller no longer owns n, until NextReady returns it again.
 //
-// It is called once, by who got n from Register or NextReady, when Exclusive is true, and then or
-// later, but before the task starts. Objects are given back by Release and Finish, when the
+// The goroutine that got n from Register or NextReady calls Acquire once if Exclusive is true, at
+// once or later, but before the task starts. Release and Finish give the objects back, when the
 // children that use them are over as well.
 func (n *Node) Acquire(f *Flow) bool {
 	if n.rested != exclWants {
-		panic(fmt.Sprintf("deps: Acquire of a node that is not to acquire anything (state %d)", n.rested))
+		panic(fmt.Sprintf("deps: Acquire of a node that needs no exclusion (state %d)", n.rested))
 	}
 	l := &f.locks
 	for i := range n.count {
@@ -99,45 +97,47 @@ func (n *Node) Acquire(f *Flow) bool {
 	return ok
 }
 
-// giveBack ends the holds that were dropped in this call, and lets those that can start do so.
+// giveBack gives back the objects and bytes whose holds ended in this call, and makes ready the
+// nodes that get them.
 func (f *Flow) giveBack() {
 	if len(f.locks.dropped)+len(f.locks.bytes) > 0 {
 		exclusions.giveBack(f)
 	}
 }
 
-// In a domain of ranges a task takes the bytes for which it has a Commutative access, and beside
-// them objects, by their addresses, as in a domain of objects: those that its Commutative accesses
-// name so, and those that a task above it has declared so. Tasks of domains of objects take these.
+// In a domain of ranges a task takes the bytes for which it has a Commutative access. Besides, it
+// takes objects, by their addresses, as in a domain of objects: those that its own Commutative
+// accesses name as objects, and those that a task above it has declared so. Tasks of domains of
+// objects take these.
 
-// hold is an object that a task takes.
+// hold is an object that a task of a domain of ranges takes.
 type hold struct {
 	key    object
 	lo, hi uintptr
-	left   uintptr // bytes that are Commutative and not over; guarded by mu of the record
+	left   uintptr // number of bytes that are Commutative and not over; guarded by mu of the record
 }
 
-// commute does for the record of a task that declares list what Node.commute and the links do in a
-// domain of objects: if the task takes something, all it declares is strong, and under a holder
-// Commutative is InOut. It returns what the node needs: exclWants or zero. Precondition: nobody
-// else can reach r.
+// commute does for the record of a task that declares list what Node.commute and linking do in a
+// domain of objects: if the task takes anything, all its accesses are strong; below a holder,
+// Commutative is InOut. It returns what the node needs: exclWants or zero. Precondition: no other
+// goroutine can reach r.
 func (r *record) commute(list []Access, d *ranges) int8 {
 	m := &r.frags
 	holder := false
-	for p := (place{}); m.has(p); p = m.next(p) {
+	for p := (cursor{}); m.has(p); p = m.next(p) {
 		holder = holder || isHolder(m.at(p).v.state)
 	}
-	for p := (place{}); holder && m.has(p); p = m.next(p) {
+	for p := (cursor{}); holder && m.has(p); p = m.next(p) {
 		if v := &m.at(p).v; v.state&(isWeak|isReduce) == isWeak {
-			v.state = v.state&^isWeak | saidWeak
+			v.state = v.state&^isWeak | declaredWeak
 		}
 	}
 	if d.held != nil {
-		for q := (place{}); d.held.has(q); q = d.held.next(q) {
+		for q := (cursor{}); d.held.has(q); q = d.held.next(q) {
 			r.under(d.held.at(q).lo, d.held.at(q).hi)
 		}
 	}
-	for p := (place{}); m.has(p); p = m.next(p) {
+	for p := (cursor{}); m.has(p); p = m.next(p) {
 		s := m.at(p)
 		if !isHolder(s.v.state) {
 			continue
@@ -168,18 +168,18 @@ func (r *record) commute(list []Access, d *ranges) int8 {
 	return exclWants
 }
 
-// under makes the bytes of [lo, hi) those of a task under a holder.
+// under marks the bytes [lo, hi) as held by a task above.
 func (r *record) under(lo, hi uintptr) {
 	m := &r.frags
-	for p := m.seek(lo); m.has(p) && m.at(p).lo < hi; p = m.next(p) {
+	for p := m.search(lo); m.has(p) && m.at(p).lo < hi; p = m.next(p) {
 		p = m.narrow(p, lo, hi)
 		v := &m.at(p).v
 		v.state = underHolder(v.state)
 	}
 }
 
-// take adds the object at key, of which r's task uses [lo, hi), to what that takes, unless all
-// these bytes are otherwise used or held, or a task above has the object.
+// take adds the object at key, of which r's task uses [lo, hi), to the objects that the task takes.
+// It does not if none of these bytes needs exclusion, or if a task above has the object.
 func (r *record) take(key object, lo, hi uintptr, d *ranges) {
 	if slices.Contains(d.heldKeys, key) {
 		return
@@ -205,7 +205,7 @@ func (r *record) bytesHeld(lo, hi uintptr) (n uintptr) {
 	return n
 }
 
-// drop ends the hold on the bytes of [lo, hi), each of which comes here once.
+// drop ends the hold on the bytes [lo, hi). It is called once for each byte.
 //
 // +checklocks:r.mu
 func (r *record) drop(lo, hi uintptr, f *Flow) {
@@ -215,7 +215,7 @@ func (r *record) drop(lo, hi uintptr, f *Flow) {
 		if a, b := max(lo, k.lo), min(hi, k.hi); a < b {
 			if k.left -= b - a; k.left == 0 {
 				f.locks.drop(k.key, r.owner)
-				k.key = nil // it was the object's last use
+				k.key = nil // the object is not needed any more
 			}
 		}
 	}

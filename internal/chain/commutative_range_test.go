@@ -77,7 +77,7 @@ func TestCommutativeRanges(t *testing.T) {
 	w.end(d)
 	w.started("last")
 	w.end(last)
-	require.Zero(t, chain.Claims())
+	require.Zero(t, chain.Resources())
 }
 
 // A task takes its objects and ranges, also of several kinds, in one step, whatever domains others
@@ -110,7 +110,7 @@ func TestCommutativeRangesTogether(t *testing.T) {
 	w.started("b")
 	other.node.Finish(&w.f)
 	w.end(b)
-	require.Zero(t, chain.Claims())
+	require.Zero(t, chain.Resources())
 }
 
 // What has declared a range weak Commutative takes nothing; its children exclude each other and
@@ -140,7 +140,7 @@ func TestCommutativeRangesWeak(t *testing.T) {
 	w.end(last)
 	w.started("after")
 	w.end(after)
-	require.Zero(t, chain.Claims())
+	require.Zero(t, chain.Resources())
 }
 
 // Below a task that has declared the object, by an object, its parts and the object exclude each
@@ -174,7 +174,7 @@ func TestCommutativeRangesOfAnObject(t *testing.T) {
 		w.end(d, e)
 	}
 	w.end(p, q)
-	require.Zero(t, chain.Claims())
+	require.Zero(t, chain.Resources())
 }
 
 // A task that needs a large range is not overtaken for ever by those that need parts of it.
@@ -211,7 +211,7 @@ func TestCommutativeRangesAreFair(t *testing.T) {
 	for n := w.f.NextReady(); n != nil; n = w.f.NextReady() {
 		w.end(n)
 	}
-	require.Zero(t, chain.Claims())
+	require.Zero(t, chain.Resources())
 }
 
 // A task that takes an object has no weak accesses in a domain of ranges either, and Release knows
@@ -229,7 +229,7 @@ func TestCommutativeRangesStrong(t *testing.T) {
 	require.Error(t, n.Release(chain.Slice(s[:]).In(), &f))
 	require.NoError(t, n.Release(chain.Slice(s[:]).In().Weak(), &f))
 	n.Finish(&f)
-	require.Zero(t, chain.Claims())
+	require.Zero(t, chain.Resources())
 }
 
 // TestHammerCommutativeRanges is TestHammerRanges with Commutative variables.

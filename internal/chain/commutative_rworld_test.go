@@ -9,8 +9,8 @@ import "weft/internal/chain"
 // kept for whom is asked of the engine, since it counts how often a task is passed by pieces, and
 // not by bytes.
 
-func (t *rtask) exclusive() (list []*use) {
-	for _, u := range t.m.uses {
+func (t *rtask) exclusive() (list []*taskAccess) {
+	for _, u := range t.m.accs {
 		if u.holds() {
 			list = append(list, u)
 		}
@@ -79,7 +79,7 @@ func (t *rtask) sharesName(o *rtask) bool {
 	return false
 }
 
-func (t *rtask) partsOf(d rdecl) (list []*use) {
+func (t *rtask) partsOf(d rdecl) (list []*taskAccess) {
 	for _, u := range t.exclusive() {
 		if d.lo <= u.obj && u.obj < d.hi {
 			list = append(list, u)

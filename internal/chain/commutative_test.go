@@ -34,7 +34,7 @@ func TestExclusionAcrossDomains(t *testing.T) {
 	for i := range cs {
 		require.True(t, cs[i].start(&f, chain.Commutative(&objs[2*i]), chain.Commutative(&objs[2*i+1])))
 	}
-	require.Equal(t, len(objs), chain.Claims())
+	require.Equal(t, len(objs), chain.Resources())
 	late := make([]commuter, len(cs)-1)
 	for i := range late {
 		require.False(t, late[i].start(&f, chain.Commutative(&objs[2*i+1]), chain.Commutative(&objs[2*i+2])))
@@ -51,7 +51,7 @@ func TestExclusionAcrossDomains(t *testing.T) {
 			require.Nil(t, f.NextReady())
 		}
 	}
-	require.Zero(t, chain.Claims())
+	require.Zero(t, chain.Resources())
 }
 
 // One task with very many objects, against others with one each.
@@ -78,7 +78,7 @@ func TestExclusionWide(t *testing.T) {
 	wide.node.Finish(&f)
 	require.True(t, f.NextReady() == &second.node)
 	second.node.Finish(&f)
-	require.Zero(t, chain.Claims())
+	require.Zero(t, chain.Resources())
 }
 
 // A node that needs many objects gets them beside an endless stream of nodes that need one each: it
@@ -125,7 +125,7 @@ func TestExclusionNobodyStarves(t *testing.T) {
 			running = append(running, n)
 		}
 	}
-	require.Zero(t, chain.Claims())
+	require.Zero(t, chain.Resources())
 }
 
 // Acquire is for nodes that need it, once; a node that ends without it is found.
@@ -145,7 +145,7 @@ func TestAcquireMisuse(t *testing.T) {
 	var d commuter
 	require.True(t, d.start(&f, chain.Commutative(&x)), "nothing is left locked")
 	d.node.Finish(&f)
-	require.Zero(t, chain.Claims())
+	require.Zero(t, chain.Resources())
 }
 
 // Goroutines with domains of their own take random objects, in plain memory.
@@ -208,7 +208,7 @@ func TestHammerExclusion(t *testing.T) {
 	}
 	wg.Wait()
 	require.Equal(t, want, objs)
-	require.Zero(t, chain.Claims())
+	require.Zero(t, chain.Resources())
 	require.Empty(t, granted)
 }
 

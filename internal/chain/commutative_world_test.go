@@ -10,8 +10,8 @@ import "weft/internal/chain"
 // who waits has a reason; and nobody takes what is kept for an older one.
 
 // exclusive returns what t must hold to run.
-func (t *mtask) exclusive() (list []*use) {
-	for _, u := range t.uses {
+func (t *mtask) exclusive() (list []*taskAccess) {
+	for _, u := range t.accs {
 		if u.holds() {
 			list = append(list, u)
 		}

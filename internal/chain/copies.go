@@ -9,21 +9,23 @@ import (
 	"weft/internal/xatomic"
 )
 
-// A Group is the participants of one reduction between two other accesses to its object: what they
-// have in common is a set of private copies. Each participant takes one and gives it back;
-// README.md, "Private copies", says why there are never more than participants at one time.
+// A ReductionGroup is the participants of one reduction between two other accesses to its object.
+// They share a set of private copies: each participant takes one and gives it back. README.md,
+// "Private copies", shows why there are never more copies than participants at one time.
 //
-// Take and Give may be called by any goroutine; Combine and Close when every participant is over.
-type Group struct {
+// Any goroutine may call Take and Give; Combine and Close may be called when every participant is
+// over.
+type ReductionGroup struct {
 	r      *Reduced
 	shards []shard
 	mask   int
 
-	next  xatomic.Int32 // of clean; counts on when there are none left
-	clean []*Copy       // that no participant has had yet; constant while the group lives
+	next  xatomic.Int32 // index in clean of the next unused copy; grows beyond its length
+	// copies without contributions, from earlier groups; constant while the group is open
+	clean []*Copy
 }
 
-// Copy is a private copy. It belongs to who has taken it.
+// Copy is a private copy. It belongs to the participant that has taken it.
 type Copy struct {
 	v    any
 	used bool // has contributions
@@ -31,24 +33,24 @@ type Copy struct {
 	_    [cacheLine - 32]byte
 }
 
-// Value returns what Ops.Fresh has made for c.
+// Value returns the value that Ops.Fresh made for c.
 func (c *Copy) Value() any { return c.v }
 
-// cacheLine is what copies are kept apart by, so that two participants do not write the same line
-// (some processors fetch two at a time).
+// cacheLine is the distance that keeps copies apart, so that two participants do not write the same
+// line (some processors fetch two lines at a time).
 const cacheLine = 128
 
-// Apart returns a slice of n elements in cache lines of its own.
+// Apart returns a slice of n elements that shares no cache line with other memory.
 func Apart[T any](n int) []T {
 	gap := int((cacheLine-1)/reflect.TypeFor[T]().Size()) + 1
 	return make([]T, gap+n+gap)[gap : gap+n : gap+n]
 }
 
-// shard is a stack of copies that are free. There are several so that participants on many
-// processors do not meet at one lock.
+// shard is a stack of free copies. There are several so that participants on many processors do not
+// contend for one lock.
 type shard struct {
-	// word is how many copies the shard has, and above that how many were given to it, ever. It is
-	// written under mu.
+	// word is the number of copies in the shard and, above it, the number of copies ever given to
+	// it. It is written under mu.
 	word xatomic.Uint64
 	mu   xatomic.Mutex
 	top  *Copy // +checklocks:mu
@@ -56,14 +58,15 @@ type shard struct {
 }
 
 const (
-	maxShards = 16 // guess: eight of 128 workers to a lock, and few words to look at
-	wordFree  = 1<<32 - 1
-	wordGiven = 1 << 32
-	maxClean  = 256 // copies that are kept for the next group (guess: twice a large machine)
+	maxShards   = 16 // guess: eight of 128 workers for a lock, and few words to read
+	freeMask    = 1<<32 - 1
+	oneReturned = 1 << 32
+	// copies kept for the next group (guess: twice the workers of a large machine)
+	maxClean    = 256
 )
 
 // Open returns a new group of r, for a runtime with the given number of workers.
-func (r *Reduced) Open(workers int) *Group {
+func (r *Reduced) Open(workers int) *ReductionGroup {
 	r.kept.mu.Lock()
 	defer r.kept.mu.Unlock()
 	if k := len(r.kept.groups); k > 0 {
@@ -76,16 +79,16 @@ func (r *Reduced) Open(workers int) *Group {
 	for n < min(workers, maxShards) {
 		n *= 2
 	}
-	return &Group{r: r, shards: make([]shard, n), mask: n - 1}
+	return &ReductionGroup{r: r, shards: make([]shard, n), mask: n - 1}
 }
 
 // Reduced returns the reduction.
-func (g *Group) Reduced() *Reduced { return g.r }
+func (g *ReductionGroup) Reduced() *Reduced { return g.r }
 
-// Take returns a copy for the caller alone, from the shard of at if it can: one that has
-// contributions already, else a new one. It calls the operator's Init, which may panic; the copy is
-// lost then. Before that it calls got, if that is not nil.
-func (g *Group) Take(at int, got func(*Copy)) *Copy {
+// Take returns a copy for the caller alone, from the shard of at if possible: one that has
+// contributions already, else a new one. Before it calls the operator's Init, it calls got with the
+// copy, if got is not nil. Init may panic; the copy is then lost.
+func (g *ReductionGroup) Take(at int, got func(*Copy)) *Copy {
 	c := g.free(at)
 	if c == nil {
 		c = g.unused()
@@ -100,16 +103,16 @@ func (g *Group) Take(at int, got func(*Copy)) *Copy {
 	return c
 }
 
-// free takes a copy that was given back; nil if there was none at one moment of the call. The
-// numbers are the steps of README.md.
-func (g *Group) free(at int) *Copy {
+// free takes a copy that was given back. It returns nil if there was none at one moment of the
+// call. T1 to T3 are the steps of README.md.
+func (g *ReductionGroup) free(at int) *Copy {
 	var seen [maxShards]uint64
 	for {
 		for d := range g.shards {
 			i := (at + d) & g.mask
 			for {
 				w := g.shards[i].word.Load() // T1
-				if w&wordFree == 0 {
+				if w&freeMask == 0 {
 					seen[i] = w
 					break
 				}
@@ -128,20 +131,20 @@ func (g *Group) free(at int) *Copy {
 	}
 }
 
-// unused returns a copy that nobody has had in this group.
-func (g *Group) unused() *Copy {
+// unused returns a copy that no participant of this group has had.
+func (g *ReductionGroup) unused() *Copy {
 	if i := int(g.next.Add(1)) - 1; i < len(g.clean) {
 		return g.clean[i]
 	}
 	return &Copy{v: g.r.ops.Fresh()}
 }
 
-// Give takes back a copy, to the shard of at.
-func (g *Group) Give(at int, c *Copy) {
+// Give gives a copy back, to the shard of at.
+func (g *ReductionGroup) Give(at int, c *Copy) {
 	s := &g.shards[at&g.mask]
 	s.mu.Lock()
 	c.next, s.top = s.top, c
-	s.word.Store(s.word.Load() + wordGiven + 1)
+	s.word.Store(s.word.Load() + oneReturned + 1)
 	s.mu.Unlock()
 }
 
@@ -156,17 +159,17 @@ func (s *shard) pop() *Copy {
 	return c
 }
 
-// Used returns how many copies have contributions.
-func (g *Group) Used() (n int) {
+// Used returns the number of copies with contributions.
+func (g *ReductionGroup) Used() (n int) {
 	for i := range g.shards {
-		n += int(g.shards[i].word.Load() & wordFree)
+		n += int(g.shards[i].word.Load() & freeMask)
 	}
 	return n
 }
 
 // Combine merges all copies into the elements lo to hi of the object. Calls for different elements
 // may run at the same time.
-func (g *Group) Combine(lo, hi int) {
+func (g *ReductionGroup) Combine(lo, hi int) {
 	for i := range g.shards {
 		s := &g.shards[i]
 		s.mu.Lock()
@@ -178,8 +181,9 @@ func (g *Group) Combine(lo, hi int) {
 	}
 }
 
-// Close ends the group, whose copies have been combined. The reduction keeps them for the next one.
-func (g *Group) Close() {
+// Close ends the group, whose copies have been combined. The reduction keeps the copies for its
+// next group.
+func (g *ReductionGroup) Close() {
 	left := min(int(g.next.Load()), len(g.clean))
 	g.clean = append(g.clean[:0], g.clean[left:]...)
 	for i := range g.shards {

@@ -150,7 +150,7 @@ func TestCopiesInitPanics(t *testing.T) {
 
 // Copies that a group has not needed stay for the next, beside those that it has used: never one of
 // them twice.
-func TestCopiesOfGroups(t *testing.T) {
+func TestCopiesOfReductionGroups(t *testing.T) {
 	var x int64
 	r := chain.NewReduction(&x, chain.Sum[int64]())
 	all := map[*chain.Copy]bool{}
@@ -180,12 +180,12 @@ func TestCopiesOfGroups(t *testing.T) {
 
 // Goroutines that open and close groups of one reduction at one time, as two runtimes do: a group
 // is for one of them at a time, and none is lost, so that there are no more than goroutines.
-func TestGroupsOfOneReductionHammer(t *testing.T) {
+func TestReductionGroupsHammer(t *testing.T) {
 	const goroutines, rounds = 4, 3000
 	var x int64
 	r := chain.NewReduction(&x, chain.Sum[int64]())
 	var mu sync.Mutex
-	open, all := map[*chain.Group]bool{}, map[*chain.Group]bool{}
+	open, all := map[*chain.ReductionGroup]bool{}, map[*chain.ReductionGroup]bool{}
 	var twice atomic.Int32
 	var wg sync.WaitGroup
 	for range goroutines {

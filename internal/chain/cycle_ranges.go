@@ -10,10 +10,10 @@ import (
 	"sort"
 )
 
-// cut replaces the accesses of a cycle, among which there are ranges, by accesses to pieces of
-// memory, so that two pieces are the same or do not overlap: then each piece is an object. The
-// memory is cut wherever an access begins or ends. The pieces of each task come out in the order of
-// their addresses.
+// cut replaces the accesses of a cycle, some of which are ranges, by accesses to pieces of memory.
+// It cuts the memory wherever an access begins or ends, so that two pieces are equal or do not
+// overlap: then each piece is an object. The pieces of each task come out in the order of their
+// addresses.
 func cut(list []Access, ends []int32) (out []Access, outEnds []int32) {
 	bounds := make([]uintptr, 0, 2*len(list))
 	for _, x := range list {
@@ -47,25 +47,25 @@ func cut(list []Access, ends []int32) (out []Access, outEnds []int32) {
 	return out, outEnds
 }
 
-// behind returns which of uses, pieces of memory, is the first that ends behind at.
-func behind(uses []Access, at uintptr) int {
-	return sort.Search(len(uses), func(i int) bool {
-		_, end := uses[i].extent()
+// firstEndingAfter returns the index of the first of accs, pieces of memory, that ends after at.
+func firstEndingAfter(accs []Access, at uintptr) int {
+	return sort.Search(len(accs), func(i int) bool {
+		_, end := accs[i].extent()
 		return end > at
 	})
 }
 
-// pieces is Find for a task that uses pieces of memory.
-func pieces(uses []Access, x Access) (from, to int, err error) {
+// pieces is Find for a task with pieces of memory.
+func pieces(accs []Access, x Access) (from, to int, err error) {
 	lo, hi := x.extent()
 	if lo == hi {
 		return 0, 0, nil
 	}
-	from = behind(uses, lo)
+	from = firstEndingAfter(accs, lo)
 	to = from
 	at := lo
-	for i := from; i < len(uses) && at < hi; i++ {
-		u := uses[i]
+	for i := from; i < len(accs) && at < hi; i++ {
+		u := accs[i]
 		begin, end := u.extent()
 		if begin > at {
 			break

@@ -524,7 +524,7 @@ func TestPiecesOfCycle(t *testing.T) {
 
 // The accesses of a task with many are sorted, to be found; those of others stay as they were
 // declared, wherever the task is in the loop.
-func TestUsesOfManyAreSorted(t *testing.T) {
+func TestManyAccessesAreSorted(t *testing.T) {
 	o := make([]int, scanMax+1)
 	down := func(n int) (list []Access) {
 		for i := range n {
@@ -535,7 +535,7 @@ func TestUsesOfManyAreSorted(t *testing.T) {
 	for n, sorted := range map[int]bool{2: false, scanMax - 1: false, scanMax: false, scanMax + 1: true} {
 		c := newTestCycle([][]Access{down(n), down(n), down(n)}, false)
 		for k := range 3 {
-			uses := c.uses[c.first[k]:c.first[k+1]]
+			uses := c.accs[c.first[k]:c.first[k+1]]
 			require.Len(t, uses, n)
 			for i := range uses {
 				at := n - 1 - i

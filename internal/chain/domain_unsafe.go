@@ -11,15 +11,16 @@ import (
 )
 
 const (
-	domainMin = 8    // entries of a new table (guess: a stencil task names five)
-	domainMax = 1024 // largest table that a node keeps for its next task (guess)
-	keepMost  = 8    // entries for each object in use, where objects come back (guess)
-	sweepLook = 16   // chains that are looked at before a sweep (guess)
+	domainMin   = 8    // entries of a new table (guess: a stencil task names five)
+	domainMax   = 1024 // largest table that a node keeps for its next task (guess)
+	keepMost    = 8    // entries for each object in use, where dropped objects come back (guess)
+	sweepSample = 16   // chains that are checked before a sweep (guess)
 
-	sweepAhead = 8 // entries between a look at a chain and the prefetch of its end (guess)
+	// entries by which the prefetch of a chain's end is ahead of its check (guess)
+	sweepPrefetch = 8
 )
 
-// slot returns the entry of key, adding it if it is absent.
+// slot returns the entry of key, and adds it if it is absent.
 func (d *domain) slot(key uintptr, f *Flow) *entry {
 	e := d.probe(key)
 	if e.key == key {
@@ -28,8 +29,8 @@ func (d *domain) slot(key uintptr, f *Flow) *entry {
 	return d.add(e, key, f)
 }
 
-// add makes e, an empty entry where key would be, that of key; or another one, if the table had to
-// grow.
+// add enters key in e, the empty entry where key belongs, or, if the table has to grow, in the new
+// entry where key belongs. It returns the entry.
 func (d *domain) add(e *entry, key uintptr, f *Flow) *entry {
 	if d.n*4 >= len(d.tab)*3 {
 		d.grow(f)
@@ -44,8 +45,8 @@ func (d *domain) add(e *entry, key uintptr, f *Flow) *entry {
 	return e
 }
 
-// probe returns the entry of key, or the empty one where it would be.
-// Precondition: the table has an empty entry.
+// probe returns the entry of key, or the empty entry where key belongs. Precondition: the table has
+// an empty entry.
 func (d *domain) probe(key uintptr) *entry {
 	mask := uint(len(d.tab) - 1)
 	i := home(key, d.mul, d.shift)
@@ -58,7 +59,8 @@ func (d *domain) probe(key uintptr) *entry {
 	}
 }
 
-// up returns the parent's own access to the object of e, an entry of the table; nil if it has none.
+// up returns the parent's own access to the object of e, an entry of the table; nil if there is
+// none.
 func (d *domain) up(e *entry) *access {
 	if d.ups == nil {
 		return nil
@@ -66,7 +68,7 @@ func (d *domain) up(e *entry) *access {
 	return d.ups[d.index(e)].a
 }
 
-// setUp makes up the parent's access of e.
+// setUp sets the parent's access of e.
 func (d *domain) setUp(e *entry, up upper) {
 	if d.ups == nil {
 		d.ups = make([]upper, len(d.tab))
@@ -78,33 +80,35 @@ func (d *domain) index(e *entry) uintptr {
 	return (uintptr(unsafe.Pointer(e)) - uintptr(unsafe.Pointer(unsafe.SliceData(d.tab)))) / unsafe.Sizeof(entry{})
 }
 
-// home returns where key is in a table with mul and shift, or would be if nothing else were there.
+// home returns the index of key in a table with mul and shift that has no collisions.
 func home(key uintptr, mul uint64, shift uint8) uint { return uint(uint64(key) * mul >> (shift & 63)) }
 
-// multiplier returns the mul for a table of keys that differ from each other in bits of diff, and
-// not in those below. If they are an array of objects 2^g bytes apart, two neighbours have homes a
-// golden ratio of the table apart, since 2^g times the result is golden but for the last bits. So
-// hardly two have the same. (With golden itself it is 2^g golden ratios: of 4356 objects of 64
-// bytes in a table of 8192, every second one was elsewhere than at home.) Objects that are a
-// multiple of 2^g apart fare no worse than with another number. The result is odd, so that keys
-// that come later and differ in other bits are told apart as well.
+// multiplier returns the mul for a table of keys that differ from each other in bits of diff and
+// agree in the bits below.
+//
+// If the keys are an array of objects 2^g bytes apart, the homes of two neighbours are a golden
+// ratio of the table apart, because 2^g times the result is golden except for the last bits. So
+// hardly two keys have the same home. (With golden itself the distance is 2^g golden ratios: of
+// 4356 objects of 64 bytes in a table of 8192, every second one was away from its home.) Objects
+// that are a multiple of 2^g apart fare no worse than with another number. The result is odd, so
+// that keys that come later and differ in other bits have different products.
 func multiplier(diff uintptr) uint64 {
 	return bits.RotateLeft64(golden, -bits.TrailingZeros64(uint64(diff))) | 1
 }
 
-// grow makes room. Chains that are over are dropped first, so that a domain which names ever new
-// objects stays as large as the number of objects in use. Only if these come back, the domain gets
-// room for more of them.
+// grow makes room. It drops the chains that are over first, so that a domain which names ever new
+// objects stays as large as the number of objects in use. If dropped objects come back, it drops
+// none and makes a larger table.
 func (d *domain) grow(f *Flow) { d.rebuild(f, d.worthSweep() && !d.comeBack()) }
 
-// rebuild makes a new table for the keys that are in use; without sweep, for all.
+// rebuild makes a new table: with sweep for the chains in use, else for all.
 func (d *domain) rebuild(f *Flow, sweep bool) {
 	old, ups := d.tab, d.ups
 	live := 0
 	var first, diff uintptr
 	for i := range old {
-		// A sweep looks at the end of each chain, which is in no cache where there are many.
-		if k := i + sweepAhead; sweep && k < len(old) && old[k].key != 0 {
+		// A sweep loads the end of each chain, which is in no cache if there are many chains.
+		if k := i + sweepPrefetch; sweep && k < len(old) && old[k].key != 0 {
 			old[k].last.prefetch()
 		}
 		e := &old[i]
@@ -134,21 +138,21 @@ func (d *domain) rebuild(f *Flow, sweep bool) {
 			d.setUp(e, ups[i])
 		}
 	}
-	setAside(old)
+	cacheTable(old)
 	d.n = live
 	d.added, d.back = 0, 0
 }
 
-// sizeFor returns how long a table for n keys is made.
+// sizeFor returns the length of a new table for n keys.
 func sizeFor(n int) int {
-	size := n * 4 // small tables grow fast: each time, chains are looked at
+	size := n * 4 // small tables grow fast, since each growth checks chains
 	if n > domainMax {
 		size = n * 3 / 2
 	}
 	return max(domainMin, 1<<bits.Len(uint(size)))
 }
 
-// roomFor gives d, whose table is empty, room for n's accesses.
+// roomFor makes room for n's accesses in d, whose table is empty.
 func (d *domain) roomFor(n *Node) {
 	if int(n.count)*4 <= len(d.tab)*3 {
 		return
@@ -162,26 +166,28 @@ func (d *domain) roomFor(n *Node) {
 	d.mul = multiplier(diff)
 }
 
-// worthSweep looks at a few chains and reports whether a good part of them is over. A sweep looks
-// at the last access of each, which is likely to be in another processor's cache.
+// worthSweep checks a few chains and reports whether at least a quarter of them is over. It takes a
+// sample because a sweep loads the last access of each chain, which is likely to be in another
+// processor's cache.
 func (d *domain) worthSweep() bool {
-	looked, over := 0, 0
-	for i := 0; i < len(d.tab) && looked < sweepLook; i++ {
+	checked, over := 0, 0
+	for i := 0; i < len(d.tab) && checked < sweepSample; i++ {
 		if e := &d.tab[i]; e.key != 0 && d.up(e) == nil {
-			looked++
+			checked++
 			if finished(e.last.state.Load()) {
 				over++
 			}
 		}
 	}
-	return over*4 > looked
+	return over*4 > checked
 }
 
-// comeBack reports whether chains that are over had better stay in the table, since most objects
-// that come have been dropped before: a program that goes over more objects than it has live tasks
-// would have each dropped, and entered again, again and again. But new objects can look like old
-// ones, where memory is used again that has become free because they were dropped. So the table
-// keeps no more than so many times the objects in use.
+// comeBack reports whether chains that are over should stay in the table, because most keys that
+// come have been dropped before. Otherwise a program that cycles over more objects than it has live
+// tasks would have each object dropped and entered again, again and again.
+//
+// New objects can look like dropped ones, if memory is reused that became free because they were
+// dropped. So the table keeps at most keepMost times the objects in use.
 func (d *domain) comeBack() bool {
 	if d.back*2 <= d.added {
 		return false
@@ -195,9 +201,9 @@ func (d *domain) comeBack() bool {
 	return 2*len(d.tab) <= keepMost*inUse
 }
 
-// Sweep drops the chains that are over from the table of n's children, if that is large. The caller
-// is n's body, which has waited for all of them: the tasks that came last are free by that. A small
-// table is left alone, for a body that waits after each few children.
+// Sweep drops the chains that are over from the table of n's children, if the table is large. The
+// caller is n's body, after it has waited for all children; the sweep frees the tasks at the ends
+// of the chains. A small table is left alone, for bodies that wait after each few children.
 func (n *Node) Sweep(f *Flow) {
 	switch d := n.dom; {
 	case inRanges(d) != nil:
@@ -210,14 +216,14 @@ func (n *Node) Sweep(f *Flow) {
 	}
 }
 
-// MaySweep reports whether Sweep may find something: there is a table.
+// MaySweep reports whether n has a table, in which Sweep may find something.
 func (n *Node) MaySweep() bool { return n.hasDom }
 
-// sweep empties the table. It stays as large, for the next round of as many objects, unless few
-// have used it.
+// sweep empties the table. It keeps the memory, for as many objects in the next round, unless less
+// than an eighth was used.
 func (d *domain) sweep(f *Flow) {
 	for i := range d.tab {
-		if k := i + sweepAhead; k < len(d.tab) && d.tab[k].key != 0 {
+		if k := i + sweepPrefetch; k < len(d.tab) && d.tab[k].key != 0 {
 			d.tab[k].last.prefetch()
 		}
 		e := &d.tab[i]
@@ -234,7 +240,7 @@ func (d *domain) sweep(f *Flow) {
 }
 
 func (d *domain) alloc(size int) {
-	if d.tab, d.ups = takeAside(size), nil; d.tab == nil {
+	if d.tab, d.ups = takeCached(size), nil; d.tab == nil {
 		d.tab = make([]entry, size)
 	}
 	d.mul, d.shift = golden, uint8(64-bits.TrailingZeros(uint(size)))
@@ -243,10 +249,10 @@ func (d *domain) alloc(size int) {
 // clear empties the table for the next task.
 func (d *domain) clear() { d.reset(len(d.tab) > domainMax) }
 
-// reset makes d forget, and with giveUp gives the table up.
+// reset empties d, with its notes; with giveUp it also gives the table's memory up.
 func (d *domain) reset(giveUp bool) {
 	if giveUp {
-		setAside(d.tab)
+		cacheTable(d.tab)
 		d.tab, d.ups, d.n = nil, nil, 0
 	} else {
 		d.empty()
@@ -256,35 +262,36 @@ func (d *domain) reset(giveUp bool) {
 	d.added, d.back = 0, 0
 }
 
-// empty takes everything out of the table.
+// empty removes all entries from the table.
 func (d *domain) empty() {
 	clear(d.tab)
 	clear(d.ups)
 	d.n = 0
 }
 
-// aside has large tables that are not in use, empty, one of each size. A program that makes one
-// large domain after the other, such as a run for each solve, would leave a few hundred KiB to the
-// garbage collector each time, and begin with memory that is in no cache.
+// tableCache has one unused, empty table of each large size. A program that makes one large domain
+// after the other, such as a run for each solve, would otherwise leave a few hundred KiB to the
+// garbage collector each time, and begin each run with memory that is in no cache.
 //
-// Who takes a table out has it alone: both ways are one atomic operation.
-var aside [asideSizes]xatomic.Pointer[entry]
+// Each table is taken and stored by one atomic operation, so it has one owner at a time.
+var tableCache [cachedSizes]xatomic.Pointer[entry]
 
-// asideSizes is how many sizes are set aside, from 2·domainMax on: up to 16,384 entries, 480 KiB
-// together (guess).
-const asideSizes = 4
+// cachedSizes is the number of sizes in tableCache, from 2·domainMax on: up to 16,384 entries, 480
+// KiB together (guess).
+const cachedSizes = 4
 
-// asideOf returns where tables of size entries are; nil if they are not set aside.
-func asideOf(size int) *xatomic.Pointer[entry] {
-	if i := bits.Len(uint(size/domainMax)) - 2; i >= 0 && i < asideSizes {
-		return &aside[i]
+// cacheSlotOf returns the slot of tableCache for tables of size entries; nil if there is none.
+func cacheSlotOf(size int) *xatomic.Pointer[entry] {
+	if i := bits.Len(uint(size/domainMax)) - 2; i >= 0 && i < cachedSizes {
+		return &tableCache[i]
 	}
 	return nil
 }
 
-// takeAside returns an empty table of size entries, a power of two; nil if there is none.
-func takeAside(size int) []entry {
-	if p := asideOf(size); p != nil && p.Load() != nil {
+// takeCached returns an empty table of size entries, a power of two, from tableCache; nil if there
+// is none.
+func takeCached(size int) []entry {
+	if p := cacheSlotOf(size); p != nil && p.Load() != nil {
 		if first := p.Swap(nil); first != nil {
 			return unsafe.Slice(first, size)
 		}
@@ -292,9 +299,10 @@ func takeAside(size int) []entry {
 	return nil
 }
 
-// setAside empties tab, which nobody uses any more, for the next domain that needs one of its size.
-func setAside(tab []entry) {
-	if p := asideOf(len(tab)); p != nil && p.Load() == nil {
+// cacheTable empties tab, which is not used any more, and puts it into tableCache if its slot is
+// free.
+func cacheTable(tab []entry) {
+	if p := cacheSlotOf(len(tab)); p != nil && p.Load() == nil {
 		clear(tab)
 		p.CompareAndSwap(nil, unsafe.SliceData(tab))
 	}

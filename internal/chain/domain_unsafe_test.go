@@ -117,15 +117,15 @@ func newPassing(inUse int) *passing {
 }
 
 // use names key and reports whether it is new in the table.
-func (w *passing) use(key object) (isNew bool) {
+func (w *passing) access(key object) (isNew bool) {
 	e := w.d.slot(addr(key), &w.f)
 	isNew = e.last == nil
 	if !isNew && !finished(e.last.state.Load()) {
 		return false
 	}
-	g := &group{owner: &w.node}
+	g := &accessBlock{owner: &w.node}
 	e.last = &g.accs[0]
-	e.last.place = elsewhere
+	e.last.pos = inExtraBlock
 	e.last.setRef(key)
 	w.next = (w.next + 1) % len(w.used)
 	if old := w.used[w.next]; old != nil {
@@ -145,7 +145,7 @@ func TestObjectsThatComeBackStay(t *testing.T) {
 			for range 20 {
 				came = 0
 				for i := range n {
-					if w.use(object(unsafe.Pointer(&mem[i*64]))) {
+					if w.access(object(unsafe.Pointer(&mem[i*64]))) {
 						came++
 					}
 				}
@@ -163,12 +163,12 @@ func TestNewObjectsGo(t *testing.T) {
 	w := newPassing(known / 3)
 	for range 10 {
 		for i := range known {
-			w.use(object(unsafe.Pointer(&mem[i*64])))
+			w.access(object(unsafe.Pointer(&mem[i*64])))
 		}
 	}
 	before := len(w.d.tab)
 	for i := range fresh {
-		require.True(t, w.use(object(unsafe.Pointer(&mem[(known+i)*64]))))
+		require.True(t, w.access(object(unsafe.Pointer(&mem[(known+i)*64]))))
 		require.LessOrEqual(t, len(w.d.tab), 2*before)
 	}
 	w.d.clear()
@@ -203,7 +203,7 @@ func TestAddressesThatAreUsedAgain(t *testing.T) {
 				default:
 					i, free = free[k-1], free[:k-1]
 				}
-				require.True(t, w.use(object(unsafe.Pointer(&mem[i*8]))))
+				require.True(t, w.access(object(unsafe.Pointer(&mem[i*8]))))
 				live = append(live, i)
 				most = max(most, len(w.d.tab))
 			}
@@ -215,14 +215,14 @@ func TestAddressesThatAreUsedAgain(t *testing.T) {
 
 // Keys are addresses, wherever Go puts what is allocated: a few keys of one array may all meet,
 // those of many arrays do not.
-func TestMemoryTellsKeysApart(t *testing.T) {
-	for _, n := range []int{5, 64, 1000, memoryMax} {
+func TestRecentKeysAreToldApart(t *testing.T) {
+	for _, n := range []int{5, 64, 1000, recentMax} {
 		for _, stride := range []int{8, 64, 4096} {
 			wrong, arrays := 0, max(1, 1000/n)
 			mem := make([]byte, arrays*2*n*stride)
 			for k := range arrays {
 				key := func(i int) uintptr { return uintptr(unsafe.Pointer(&mem[(k*2*n+i)*stride])) }
-				var m memory
+				var m recentKeys
 				require.False(t, m.has(key(0)))
 				for i := range n {
 					m.put(key(i))
@@ -244,45 +244,45 @@ func TestMemoryTellsKeysApart(t *testing.T) {
 }
 
 // However many keys are put, the last ones are known, and the memory is small.
-func TestMemoryForgets(t *testing.T) {
-	mem := make([]byte, 10*memoryMax)
-	var m memory
+func TestRecentKeysForget(t *testing.T) {
+	mem := make([]byte, 10*recentMax)
+	var m recentKeys
 	for i := range mem {
 		m.put(uintptr(unsafe.Pointer(&mem[i])))
-		require.True(t, m.has(uintptr(unsafe.Pointer(&mem[max(0, i-memoryMin)]))))
+		require.True(t, m.has(uintptr(unsafe.Pointer(&mem[max(0, i-recentMin)]))))
 	}
 	wrong := 0
-	for i := range memoryMax {
+	for i := range recentMax {
 		if m.has(uintptr(unsafe.Pointer(&mem[i]))) {
 			wrong++
 		}
 	}
-	require.LessOrEqual(t, wrong, memoryMax/6, "the first are forgotten")
-	require.Equal(t, memoryMax*memoryBits/64, len(m.now))
-	require.Equal(t, memoryMax*memoryBits/64, len(m.before))
+	require.LessOrEqual(t, wrong, recentMax/6, "the first are forgotten")
+	require.Equal(t, recentMax*recentBits/64, len(m.now))
+	require.Equal(t, recentMax*recentBits/64, len(m.before))
 }
 
 // Large tables are used again, empty, by one domain at a time.
-func TestTablesSetAside(t *testing.T) {
-	for _, size := range []int{domainMax, 2 * domainMax << asideSizes} {
-		require.Nil(t, asideOf(size), "%d entries", size)
-		setAside(make([]entry, size))
-		require.Nil(t, takeAside(size))
+func TestTableCache(t *testing.T) {
+	for _, size := range []int{domainMax, 2 * domainMax << cachedSizes} {
+		require.Nil(t, cacheSlotOf(size), "%d entries", size)
+		cacheTable(make([]entry, size))
+		require.Nil(t, takeCached(size))
 	}
 	var object int
-	for k := range asideSizes {
+	for k := range cachedSizes {
 		size := 2 * domainMax << k
-		takeAside(size) // of an earlier test
+		takeCached(size) // of an earlier test
 		tab := make([]entry, size)
 		for i := range tab {
 			tab[i] = entry{uintptr(unsafe.Pointer(&object)), new(access)}
 		}
-		setAside(tab)
-		setAside(make([]entry, size)) // one of a size is enough
-		got := takeAside(size)
+		cacheTable(tab)
+		cacheTable(make([]entry, size)) // one of a size is enough
+		got := takeCached(size)
 		require.Same(t, &tab[0], &got[0])
 		require.Equal(t, make([]entry, size), got)
-		require.Nil(t, takeAside(size))
+		require.Nil(t, takeCached(size))
 	}
 	const n = 5000
 	mem := make([]byte, n*64)

@@ -12,16 +12,17 @@ import (
 	"weft/internal/xatomic"
 )
 
-// exclusion says which objects tasks hold for their Commutative accesses, and who waits for
-// which. A node takes all its objects in one step or none, and waits in the queue of each.
+// exclusion is the table of the objects that tasks hold for their Commutative accesses, and of the
+// waiters for each. A node takes all its objects in one step or none, and waits in the queue of
+// each.
 //
-// There is one for the process, since an object is an address of the process: tasks of different
-// domains, runs and runtimes exclude each other. README.md, "Exclusion", has the protocol.
+// There is one table for the process, since an object is an address of the process: tasks of
+// different domains and runtimes exclude each other. README.md, "Exclusion", has the protocol.
 type exclusion struct {
-	shards [shardCount]claimShard
-	bytes  spans[*claim] // ranges (exclusion_range.go); guarded by the lock of byteShard
-	age    atomic.Uint64 // of the newest waiter
-	// how many waiters have been passed so often that their objects are kept for them
+	shards [shardCount]resourceShard
+	bytes  spans[*resource] // ranges (exclusion_range.go); guarded by the lock of byteShard
+	age    atomic.Uint64    // age of the newest waiter
+	// number of waiters that have been passed so often that their objects were reserved for them
 	reserves atomic.Uint64
 }
 
@@ -29,81 +30,83 @@ var exclusions exclusion
 
 const (
 	shardBits  = 6
-	shardCount = 1 << shardBits // a set of shards is a word
+	shardCount = 1 << shardBits // a set of shards fits in a word
 
-	// overtakeMax is how many younger nodes may take an object that a node waits for, before the
-	// node's objects are kept for it (guess: neighbours in a stencil become ready in order, and
+	// overtakeMax is how many younger nodes may take an object that a node waits for before the
+	// node's objects are reserved for it (guess: neighbours in a stencil become ready in order, and
 	// each would make the next one wait).
 	overtakeMax = 4
 
 	// byteShard is the shard of all ranges. No object is in it.
 	byteShard = shardCount - 1
 
-	shardMin  = 16   // chains of a shard's table (guess)
-	shardKept = 1024 // records, and chains, that an empty shard keeps (guess)
+	shardMin  = 16   // smallest number of hash chains in a shard (guess)
+	shardKept = 1024 // unused resources, and hash chains, that an empty shard keeps (guess)
 )
 
-// claimShard is a part of the table, by the objects' addresses.
-type claimShard struct {
+// resourceShard is one part of the table; the hash of an object's address selects it.
+type resourceShard struct {
 	mu    xatomic.Mutex
-	tab   []*claim // chains through claim.next; a power of two long. +checklocks:mu
-	n     int      // claims in tab. +checklocks:mu
-	free  *claim   // +checklocks:mu
-	nfree int      // +checklocks:mu
+	tab   []*resource // hash chains linked by resource.next; a power of two long. +checklocks:mu
+	n     int         // resources in tab. +checklocks:mu
+	free  *resource   // unused resources, linked by next. +checklocks:mu
+	nfree int         // +checklocks:mu
 	_     [9]uint64
 }
 
-// claim is an object that a node holds or waits for. It is guarded by the lock of its shard.
-type claim struct {
+// resource is an object, or a piece of memory, that a node holds or waits for. It is guarded by the
+// lock of its shard.
+type resource struct {
 	key         object // keeps the object alive; nil for a piece of memory
-	next        *claim
-	holder      *Node // nil if it is only waited for
-	first, last *want // the nodes that wait for it, the oldest first
-	watchers    int   // how many of them watch it
+	next        *resource
+	holder      *Node       // nil if nodes only wait for it
+	first, last *queueEntry // queue of the waiters, the oldest first
+	watchers    int         // number of waiters that watch it
 
-	// The waiters up to clean were not reserved when exclusion.reserves was epoch.
-	clean *want
+	// The waiters up to clean had no reservation when exclusion.reserves was epoch.
+	clean *queueEntry
 	epoch uint64
 }
 
-// waiter is a node that waits for its objects. It is in the queues of all of them. To change it, or
-// take it out of the queues, needs the locks of all its shards; to read it, any of these. It is
-// three cache lines, of which one object needs two.
+// waiter is a node that waits for its objects. It is in the queues of all of them. Changing a
+// waiter, or taking it out of the queues, needs the locks of all its shards; reading it needs any
+// of them. It is three cache lines, of which a waiter for one object uses two.
 type waiter struct {
 	node  *Node
 	age   uint64
-	set   uint64 // its shards
-	watch *claim // somebody else has it, or an older waiter's objects are kept for that
+	set   uint64    // set of its shards
+	watch *resource // a resource that another node holds, or that is reserved for an older waiter
 
-	// passed counts how often a younger node took an object of this one. It is changed
-	// with the lock of that object only.
+	// passed counts how often a younger node took an object of this waiter. It changes under the
+	// lock of that object's shard only.
 	passed atomic.Int32
 
-	n    int32      // places in few
-	more *manyWants // places that are not in few; nil if there are none
+	n    int32        // entries in few
+	more *moreEntries // entries that are not in few; nil if none
 	_    [2]uint64
-	few  [4]want
+	few  [4]queueEntry
 }
 
-// manyWants has the places of a waiter that has more than four, or whose pieces others have cut.
-type manyWants struct {
-	wants []want
-	cuts  []*want // for pieces that others have been cut into since
+// moreEntries has the queue entries of a waiter with more than four, and those that cuts have
+// added.
+type moreEntries struct {
+	entries []queueEntry
+	cuts    []*queueEntry // for the second parts of pieces that were cut while w waited
 }
 
-// want is a waiter's place in the queue of one object.
-type want struct {
+// queueEntry is the entry of a waiter in the queue of one resource.
+type queueEntry struct {
 	w          *waiter
-	on         *claim
-	prev, next *want
+	on         *resource
+	prev, next *queueEntry
 }
 
-// hash spreads addresses: the shard is in the highest bits.
+// hash spreads addresses. Its highest bits select the shard.
 func hash(key object) uint64 { return uint64(addr(key)) * 0x9E3779B97F4A7C15 }
 
 func shardOf(key object) uint64 { return min(hash(key)>>(64-shardBits), byteShard-1) }
 
-// lock locks the shards of a set, in order.
+// lock locks the shards of a set, in ascending order.
 func (e *exclusion) lock(set uint64) {
 	for ; set != 0; set &= set - 1 {
 		e.shards[bits.TrailingZeros64(set)].mu.Lock()
@@ -116,9 +119,9 @@ func (e *exclusion) unlock(set uint64) {
 	}
 }
 
-// find returns the claim on key; nil if nobody holds it or waits for it. Precondition, as for the
-// functions below: the lock of its shard.
-func (e *exclusion) find(key object) *claim {
+// find returns the resource of key; nil if no node holds it or waits for it. Precondition, as for
+// the functions below: the caller has the lock of its shard.
+func (e *exclusion) find(key object) *resource {
 	s := &e.shards[shardOf(key)]
 	if s.n == 0 {
 		return nil
@@ -130,10 +133,12 @@ func (e *exclusion) find(key object) *claim {
 	return c
 }
 
-func (s *claimShard) chain(key object) **claim { return &s.tab[uint(hash(key)>>32)&uint(len(s.tab)-1)] }
+func (s *resourceShard) chain(key object) **resource {
+	return &s.tab[uint(hash(key)>>32)&uint(len(s.tab)-1)]
+}
 
-// claim returns the claim on key, which it makes if there is none.
-func (e *exclusion) claim(key object) *claim {
+// findOrAdd returns the resource of key, and adds it if it is absent.
+func (e *exclusion) findOrAdd(key object) *resource {
 	if c := e.find(key); c != nil {
 		return c
 	}
@@ -143,7 +148,7 @@ func (e *exclusion) claim(key object) *claim {
 	}
 	c := s.free
 	if c == nil {
-		c = new(claim)
+		c = new(resource)
 	} else {
 		s.free, c.next = c.next, nil
 		s.nfree--
@@ -155,8 +160,8 @@ func (e *exclusion) claim(key object) *claim {
 	return c
 }
 
-// remove takes c, which nobody holds or waits for, out of the table.
-func (e *exclusion) remove(c *claim) {
+// remove takes c, which no node holds or waits for, out of the table.
+func (e *exclusion) remove(c *resource) {
 	s := &e.shards[shardOf(c.key)]
 	at := s.chain(c.key)
 	for *at != c {
@@ -173,9 +178,9 @@ func (e *exclusion) remove(c *claim) {
 	}
 }
 
-func (s *claimShard) grow() {
+func (s *resourceShard) grow() {
 	old := s.tab
-	s.tab = make([]*claim, max(shardMin, 2*len(old)))
+	s.tab = make([]*resource, max(shardMin, 2*len(old)))
 	for _, c := range old {
 		for c != nil {
 			next := c.next
@@ -186,10 +191,11 @@ func (s *claimShard) grow() {
 	}
 }
 
-// keptBefore reports whether the object is kept for one of the waiters before x; nil: for any.
-func (c *claim) keptBefore(x *want) bool { return c.first != x && c.keptSlowly(x) }
+// reservedBefore reports whether c is reserved for one of the waiters before x; if x is nil, for
+// any waiter.
+func (c *resource) reservedBefore(x *queueEntry) bool { return c.first != x && c.scanReserved(x) }
 
-func (c *claim) keptSlowly(x *want) bool {
+func (c *resource) scanReserved(x *queueEntry) bool {
 	y := c.first
 	switch now := exclusions.reserves.Load(); {
 	case c.epoch != now:
@@ -209,11 +215,12 @@ func (c *claim) keptSlowly(x *want) bool {
 	return false
 }
 
-// reserved reports whether w's objects are kept for it: no younger node may take one.
+// reserved reports whether w's objects are reserved for it: no younger node may take any of them.
 func (w *waiter) reserved() bool { return w.passed.Load() >= overtakeMax }
 
-// pass notes that a node takes the object before the waiters from w on towards the older ones.
-func (w *want) pass() {
+// pass counts, for the waiter of w and for all older ones in the queue, that a younger node takes
+// the resource.
+func (w *queueEntry) pass() {
 	for ; w != nil; w = w.prev {
 		if w.w.passed.Add(1) == overtakeMax {
 			exclusions.reserves.Add(1) //bug:reserved
@@ -223,37 +230,38 @@ func (w *want) pass() {
 
 var waiters = sync.Pool{New: func() any { return new(waiter) }}
 
-// enqueue makes n wait for its objects and bytes, because of watch. Precondition: the locks of set.
-func (e *exclusion) enqueue(n *Node, keys []object, bytes []extent, set uint64, watch *claim) {
+// enqueue makes n wait for its objects and bytes, and watch the given resource. Precondition: the
+// caller has the locks of set.
+func (e *exclusion) enqueue(n *Node, keys []object, bytes []extent, set uint64, watch *resource) {
 	w := waiters.Get().(*waiter)
 	w.node, w.set = n, set
-	w.watches(watch)
-	w.age = e.age.Add(1) // under the locks: the queues are in the order of age
+	w.setWatch(watch)
+	w.age = e.age.Add(1) // under the locks, so that all queues are in the order of age
 	w.passed.Store(0)
 	k := len(keys)
 	for _, x := range bytes {
-		e.each(x, func(*claim) { k++ })
+		e.each(x, func(*resource) { k++ })
 	}
-	places := w.few[:min(k, len(w.few))]
-	if w.n = int32(len(places)); k > len(places) {
-		places = make([]want, k)
-		w.n, w.more = 0, &manyWants{wants: places}
+	entries := w.few[:min(k, len(w.few))]
+	if w.n = int32(len(entries)); k > len(entries) {
+		entries = make([]queueEntry, k)
+		w.n, w.more = 0, &moreEntries{entries: entries}
 	}
 	for i, key := range keys {
-		places[i].join(w, e.claim(key))
+		entries[i].join(w, e.findOrAdd(key))
 	}
-	places = places[len(keys):]
+	entries = entries[len(keys):]
 	for _, x := range bytes {
-		e.each(x, func(c *claim) {
-			places[0].join(w, c)
-			places = places[1:]
+		e.each(x, func(c *resource) {
+			entries[0].join(w, c)
+			entries = entries[1:]
 		})
 	}
 }
 
-// join makes x the place of w at the end of c's queue.
-func (x *want) join(w *waiter, c *claim) {
-	*x = want{w: w, on: c, prev: c.last}
+// join makes x the entry of w at the end of c's queue.
+func (x *queueEntry) join(w *waiter, c *resource) {
+	*x = queueEntry{w: w, on: c, prev: c.last}
 	if c.last == nil {
 		c.first = x
 	} else {
@@ -263,7 +271,7 @@ func (x *want) join(w *waiter, c *claim) {
 }
 
 // leave takes x out of its queue.
-func (x *want) leave() {
+func (x *queueEntry) leave() {
 	c := x.on
 	if c.clean == x { //bug:last-clean
 		c.clean = x.prev
@@ -280,9 +288,9 @@ func (x *want) leave() {
 	}
 }
 
-// watches makes w watch c, nil for nothing, instead of what it has watched. Precondition: the locks
-// of its shards.
-func (w *waiter) watches(c *claim) {
+// setWatch makes w watch c, or nothing if c is nil, instead of what it watched. Precondition: the
+// caller has the locks of w's shards.
+func (w *waiter) setWatch(c *resource) {
 	if w.watch != nil {
 		w.watch.watchers--
 	}
@@ -291,18 +299,18 @@ func (w *waiter) watches(c *claim) {
 	}
 }
 
-// refused returns the object because of which w cannot have its objects; nil if it can.
-// Precondition, also of take: the locks of its shards.
-func (w *waiter) refused() *claim {
+// refused returns a resource that keeps w from taking its objects; nil if there is none.
+// Precondition, also of take: the caller has the locks of w's shards.
+func (w *waiter) refused() *resource {
 	few := w.few[:w.n]
 	for i := range few {
-		if x := &few[i]; x.on.holder != nil || x.on.keptBefore(x) {
+		if x := &few[i]; x.on.holder != nil || x.on.reservedBefore(x) {
 			return x.on
 		}
 	}
 	if w.more != nil {
 		for x := range w.more.all {
-			if x.on.holder != nil || x.on.keptBefore(x) {
+			if x.on.holder != nil || x.on.reservedBefore(x) {
 				return x.on
 			}
 		}
@@ -310,7 +318,7 @@ func (w *waiter) refused() *claim {
 	return nil
 }
 
-// take gives w its objects and returns its node. w is over.
+// take gives w its objects and returns its node. w must not be used afterwards.
 func (w *waiter) take() *Node {
 	n := w.node
 	few := w.few[:w.n]
@@ -324,15 +332,15 @@ func (w *waiter) take() *Node {
 		w.more = nil
 	}
 	clear(few)
-	w.watches(nil)
+	w.setWatch(nil)
 	w.node = nil
 	waiters.Put(w)
 	return n
 }
 
-func (m *manyWants) all(yield func(x *want) bool) {
-	for i := range m.wants {
-		if !yield(&m.wants[i]) {
+func (m *moreEntries) all(yield func(x *queueEntry) bool) {
+	for i := range m.entries {
+		if !yield(&m.entries[i]) {
 			return
 		}
 	}
@@ -343,8 +351,8 @@ func (m *manyWants) all(yield func(x *want) bool) {
 	}
 }
 
-// take gives n the object of x, which leaves the queue.
-func (x *want) take(n *Node) {
+// take gives n the resource of x, which leaves the queue.
+func (x *queueEntry) take(n *Node) {
 	x.on.holder = n
 	if x.prev != nil {
 		x.prev.pass()
@@ -352,10 +360,11 @@ func (x *want) take(n *Node) {
 	x.leave()
 }
 
-// serve gives the object key, or for nil the piece of memory that begins at at, which has been set
-// free, to the oldest of its waiters that can have all its objects, and puts that node on f's list.
-// locked is the set of locks that the caller has; serve may lock others instead, among them that of
-// the object, and returns the set.
+// serve offers a free resource to its waiters: the object key or, for a nil key, the piece of
+// memory that begins at the address at. The oldest waiter that can take all its objects gets them,
+// and its node becomes ready in f. locked is the set of locks that the caller has. serve may
+// release these and lock others, always including the resource's; it returns the set that is locked
+// at the end.
 func (e *exclusion) serve(key object, at uintptr, locked uint64, f *Flow) uint64 {
 	home := uint64(1) << byteShard
 	if key != nil {
@@ -366,16 +375,16 @@ func (e *exclusion) serve(key object, at uintptr, locked uint64, f *Flow) uint64
 		locked = home
 		e.lock(locked)
 	}
-	tried := uint64(0) // waiters up to this age have been tried
+	tried := uint64(0) // age up to which waiters have been tried
 again:
-	var c *claim
+	var c *resource
 	if key != nil {
 		c = e.find(key)
 	} else {
 		c = e.piece(at)
 	}
 	if c == nil || c.holder != nil {
-		return locked // somebody was quicker: it serves the next one
+		return locked // another node has taken it, and will serve the next one
 	}
 	for x := c.first; x != nil && c.watchers > 0; x = x.next {
 		w := x.w
@@ -384,7 +393,7 @@ again:
 				e.unlock(locked)
 				locked = need
 				e.lock(locked)
-				goto again // w may have its objects by now, and its memory may be another's //bug:G2-look
+				goto again // w may have its objects by now, and its memory may be another waiter's //bug:G2-look
 			}
 			on := w.refused()
 			if on == nil {
@@ -393,17 +402,17 @@ again:
 				f.ready.push(n)
 				return locked
 			}
-			w.watches(on) //bug:G2-unwatch
+			w.setWatch(on) //bug:G2-unwatch
 			tried = w.age
 		}
 		if w.reserved() {
-			return locked // kept for w
+			return locked // reserved for w
 		}
 	}
 	return locked
 }
 
-// acquire is Acquire with the objects, the bytes, and their shards.
+// acquire is Acquire for the given objects and bytes, whose shards are set.
 func (e *exclusion) acquire(n *Node, keys []object, bytes []extent, set uint64) bool {
 	e.lock(set)
 	defer e.unlock(set)
@@ -413,7 +422,7 @@ func (e *exclusion) acquire(n *Node, keys []object, bytes []extent, set uint64) 
 	for _, key := range keys {
 		if c := e.find(key); c != nil && c.refuses() {
 			e.enqueue(n, keys, bytes, set, c)
-			return false // n is somebody else's as soon as the locks are free
+			return false // another goroutine may own n as soon as the locks are free
 		}
 	}
 	for _, x := range bytes {
@@ -423,23 +432,23 @@ func (e *exclusion) acquire(n *Node, keys []object, bytes []extent, set uint64) 
 		}
 	}
 	for _, key := range keys {
-		e.claim(key).take(n)
+		e.findOrAdd(key).take(n)
 	}
 	for _, x := range bytes {
-		e.each(x, func(c *claim) { c.take(n) })
+		e.each(x, func(c *resource) { c.take(n) })
 	}
 	n.rested = exclHolds
 	return true
 }
 
-// take makes n the holder.
-func (c *claim) take(n *Node) {
+// take makes n the holder of c.
+func (c *resource) take(n *Node) {
 	c.holder = n
 	c.last.pass()
 }
 
-// refuses reports whether somebody else has the object, or it is kept for a waiter.
-func (c *claim) refuses() bool { return c.holder != nil || c.keptBefore(nil) }
+// refuses reports whether c is held, or reserved for a waiter.
+func (c *resource) refuses() bool { return c.holder != nil || c.reservedBefore(nil) }
 
 func (e *exclusion) giveBack(f *Flow) {
 	l := &f.locks
@@ -469,7 +478,7 @@ func (e *exclusion) giveBack(f *Flow) {
 	if len(l.bytes) > 0 {
 		e.endBytes(l, set)
 	}
-	// All are free before the first is served, since who waits for one may wait for another too.
+	// All are free before the first is served, since a waiter for one may wait for another too.
 	for _, d := range list[:k] {
 		set = e.serve(d.key, 0, set, f)
 	}

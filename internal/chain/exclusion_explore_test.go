@@ -52,12 +52,12 @@ var exclObjects = func() (list [2]object) {
 // exclRun is a task that is being run.
 type exclRun struct {
 	exclTask
-	node  Node
-	wake  xatomic.Chan[int]
-	has   bool // in the beginning
-	came  bool
-	over  bool
-	later int // younger tasks that came before this one
+	node      Node
+	wake      xatomic.Chan[int]
+	has       bool // in the beginning
+	came      bool
+	over      bool
+	overtaken int // younger tasks that came before this one
 }
 
 // exclWorld is one run of a program.
@@ -110,7 +110,7 @@ func (w *exclWorld) acquire(t *exclRun) bool {
 
 // waited makes t, which waits, one that has been overtaken n times.
 func (w *exclWorld) waited(t *exclRun, n int) {
-	exclusions.bytes.walk(0, ^uintptr(0), func(_, _ uintptr, v **claim) {
+	exclusions.bytes.walk(0, ^uintptr(0), func(_, _ uintptr, v **resource) {
 		if v == nil {
 			return
 		}
@@ -176,8 +176,8 @@ func (w *exclWorld) enter(t *exclRun) {
 			break
 		}
 		if o.waits > 0 && !o.came {
-			o.later++
-			w.r.Check(o.later <= overtakeMax-o.waits, "%s is overtaken once too often", o.name)
+			o.overtaken++
+			w.r.Check(o.overtaken <= overtakeMax-o.waits, "%s is overtaken once too often", o.name)
 		}
 	}
 }

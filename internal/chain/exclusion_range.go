@@ -5,13 +5,13 @@ package chain
 
 import "fmt"
 
-// Ranges are excluded byte by byte. The bytes that are held or waited for are cut into pieces
-// wherever one of the ranges begins or ends, and each piece is a claim, as an object is: so a range
-// is a number of objects, and all that holds for these holds for it. A piece that is cut becomes
-// two with the same holder and the same waiters. All pieces are in one shard; its lock guards what
-// is here.
+// Ranges exclude each other byte by byte. The bytes that are held or waited for are cut into pieces
+// wherever one of the ranges begins or ends. Each piece is a resource, as an object is. So a range
+// is a set of resources, and all rules for objects hold for it. A piece that is cut becomes two,
+// with the same holder and the same waiters. All pieces are in one shard, byteShard, whose lock
+// guards everything in this file.
 
-// cutOut cuts the pieces that are there at both ends of x.
+// cutOut cuts the existing pieces at both ends of x.
 func (e *exclusion) cutOut(x extent) {
 	e.cutAt(x.lo)
 	e.cutAt(x.hi)
@@ -19,28 +19,27 @@ func (e *exclusion) cutOut(x extent) {
 
 func (e *exclusion) cutAt(at uintptr) {
 	m := &e.bytes
-	p := m.seek(at)
+	p := m.search(at)
 	if !m.has(p) || m.at(p).lo >= at {
 		return
 	}
 	p = m.cut(p, at)
 	c := m.at(p).v
-	second := &claim{holder: c.holder} //bug:P2-holder
+	second := &resource{holder: c.holder} //bug:P2-holder
 	m.at(m.next(p)).v = second
 	for y := c.first; y != nil; y = y.next { //bug:P2-waiters
-		z := new(want)
+		z := new(queueEntry)
 		z.join(y.w, second)
 		if y.w.more == nil {
-			y.w.more = new(manyWants)
+			y.w.more = new(moreEntries)
 		}
 		y.w.more.cuts = append(y.w.more.cuts, z)
 	}
 }
 
-// refusing returns a piece of x that somebody else has, or that is kept for a waiter; nil if there
-// is none.
-func (e *exclusion) refusing(x extent) (c *claim) {
-	e.bytes.walk(x.lo, x.hi, func(_, _ uintptr, v **claim) {
+// refusing returns a piece of x that is held, or reserved for a waiter; nil if there is none.
+func (e *exclusion) refusing(x extent) (c *resource) {
+	e.bytes.walk(x.lo, x.hi, func(_, _ uintptr, v **resource) {
 		if c == nil && v != nil && (*v).refuses() {
 			c = *v
 		}
@@ -48,25 +47,25 @@ func (e *exclusion) refusing(x extent) (c *claim) {
 	return c
 }
 
-// each calls f for the pieces of x, and makes those that are missing. Precondition: cutOut.
-func (e *exclusion) each(x extent, f func(c *claim)) {
-	e.bytes.fill(x.lo, x.hi, func(s *span[*claim], isNew bool) { //bug:P1
+// each calls f for the pieces of x, and makes those that are missing. Precondition: cutOut(x).
+func (e *exclusion) each(x extent, f func(c *resource)) {
+	e.bytes.fill(x.lo, x.hi, func(s *span[*resource], isNew bool) { //bug:P1
 		if isNew {
-			s.v = new(claim)
+			s.v = new(resource)
 		}
 		f(s.v)
 	})
 }
 
-// piece returns the piece that at is in; nil if nobody has it or waits for it.
-func (e *exclusion) piece(at uintptr) *claim {
-	if p := e.bytes.seek(at); e.bytes.has(p) && e.bytes.at(p).lo <= at {
+// piece returns the piece that contains the address at; nil if no node holds it or waits for it.
+func (e *exclusion) piece(at uintptr) *resource {
+	if p := e.bytes.search(at); e.bytes.has(p) && e.bytes.at(p).lo <= at {
 		return e.bytes.at(p).v
 	}
 	return nil
 }
 
-// dropBytes notes that the hold on the bytes of [lo, hi) has ended.
+// dropBytes notes that owner's hold on the bytes [lo, hi) has ended.
 func (l *locks) dropBytes(lo, hi uintptr, owner *Node) {
 	if k := len(l.bytes) - 1; k >= 0 && l.bytes[k].owner == owner && l.bytes[k].hi == lo {
 		l.bytes[k].hi = hi
@@ -75,12 +74,12 @@ func (l *locks) dropBytes(lo, hi uintptr, owner *Node) {
 	l.bytes = append(l.bytes, byteDrop{owner, extent{lo, hi}})
 }
 
-// endBytes makes the pieces free whose holds have ended, and puts those on l.free that somebody
-// waits for. Precondition: the locks of set.
+// endBytes frees the pieces whose holds have ended, and puts those with waiters on l.free.
+// Precondition: the caller has the locks of set.
 func (e *exclusion) endBytes(l *locks, set uint64) {
 	for _, d := range l.bytes {
 		e.cutOut(d.extent) //bug:P3-cut
-		e.bytes.walk(d.lo, d.hi, func(lo, hi uintptr, v **claim) {
+		e.bytes.walk(d.lo, d.hi, func(lo, hi uintptr, v **resource) {
 			if v == nil || (*v).holder != d.owner {
 				e.unlock(set)
 				panic(fmt.Sprintf("deps: memory from %#x to %#x is given back by a node that does not hold it: it was started without Acquire", lo, hi))
@@ -95,13 +94,13 @@ func (e *exclusion) endBytes(l *locks, set uint64) {
 	l.bytes = l.bytes[:0]
 }
 
-// forget takes the pieces of x out that nobody has or waits for.
+// forget removes the pieces of x that no node holds or waits for.
 func (e *exclusion) forget(x extent) {
 	m := &e.bytes
-	dead := func(p place) bool {
+	dead := func(p cursor) bool {
 		return m.has(p) && m.at(p).lo < x.hi && m.at(p).v.holder == nil && m.at(p).v.first == nil //bug:P3-waiters
 	}
-	for p := m.seek(x.lo); m.has(p) && m.at(p).lo < x.hi; {
+	for p := m.search(x.lo); m.has(p) && m.at(p).lo < x.hi; {
 		if !dead(p) {
 			p = m.next(p)
 			continue
@@ -113,6 +112,6 @@ func (e *exclusion) forget(x extent) {
 			q = m.next(q)
 		}
 		m.erase(p, q)
-		p = m.seek(end)
+		p = m.search(end)
 	}
 }

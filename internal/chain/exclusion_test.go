@@ -13,7 +13,7 @@ import (
 
 // Objects are spread over all shards but that of ranges, and within a shard over its chains. A
 // shard keeps some memory when nobody holds anything, and no more.
-func TestClaims(t *testing.T) {
+func TestResources(t *testing.T) {
 	var e exclusion
 	mem := make([]int64, 120_000)
 	var here []object // in one shard
@@ -31,11 +31,11 @@ func TestClaims(t *testing.T) {
 	s := &e.shards[7]
 	for _, n := range []int{1, 100, shardKept, shardKept, shardKept + 1, shardKept + 20, 3} {
 		before := s.nfree
-		claims := map[object]*claim{}
+		claims := map[object]*resource{}
 		for i, key := range here[:n] {
 			require.Nil(t, e.find(key))
-			c := e.claim(key)
-			require.Same(t, c, e.claim(key))
+			c := e.findOrAdd(key)
+			require.Same(t, c, e.findOrAdd(key))
 			claims[key] = c
 			require.Equal(t, i+1, s.n)
 			require.Equal(t, max(0, before-i-1), s.nfree, "records are used again")
@@ -73,7 +73,7 @@ func TestPiecesAreCut(t *testing.T) {
 	for i := range nodes {
 		at := uintptr(10*i + 10)
 		e.cutOut(extent{at, at + 8})
-		e.each(extent{at, at + 8}, func(c *claim) { c.take(&nodes[i]) })
+		e.each(extent{at, at + 8}, func(c *resource) { c.take(&nodes[i]) })
 	}
 	for i := range nodes {
 		at := uintptr(10 * (len(nodes) - i)) // from behind, where the lists that are full are cut
@@ -119,7 +119,7 @@ func TestWaitersAreLeftEmpty(t *testing.T) {
 		}
 		require.True(t, roots[0].Register(&a, list, &f) && a.Acquire(&f))
 		require.True(t, roots[1].Register(&b, list, &f) && !b.Acquire(&f))
-		var claims []*claim
+		var claims []*resource
 		for i := range x {
 			c := exclusions.find(object(unsafe.Pointer(&x[i])))
 			claims = append(claims, c)
@@ -132,7 +132,7 @@ func TestWaitersAreLeftEmpty(t *testing.T) {
 		a.Finish(&f)
 		require.Same(t, &b, f.NextReady())
 		require.True(t, w.node == nil && w.watch == nil && w.more == nil)
-		require.Equal(t, [len(w.few)]want{}, w.few)
+		require.Equal(t, [len(w.few)]queueEntry{}, w.few)
 		for _, c := range claims {
 			require.True(t, c.holder == &b && c.watchers == 0 && c.first == nil && c.last == nil && c.clean == nil)
 		}
@@ -144,7 +144,7 @@ func TestWaitersAreLeftEmpty(t *testing.T) {
 		for _, key := range f.locks.keys[:cap(f.locks.keys)] {
 			require.Nil(t, key)
 		}
-		require.Zero(t, Claims())
+		require.Zero(t, Resources())
 	}
 }
 
@@ -170,7 +170,7 @@ func TestBytesOfNobody(t *testing.T) {
 	for _, b := range f.locks.bytes[:cap(f.locks.bytes)] {
 		require.Nil(t, b.owner)
 	}
-	require.Zero(t, Claims())
+	require.Zero(t, Resources())
 }
 
 // Who holds what: the task itself, and those below it.
@@ -214,7 +214,7 @@ func TestWhoHolds(t *testing.T) {
 	whole.Finish(&f)
 	writer.Finish(&f)
 	objects.Finish(&f)
-	require.Zero(t, Claims())
+	require.Zero(t, Resources())
 
 	said := Commutative(&x).Held() // by the runtime
 	require.Equal(t, ModeCommutative, said.Mode())
@@ -232,5 +232,5 @@ func TestWhoHolds(t *testing.T) {
 	strange := spawn(root, false, Slice(x[:]).InOut())
 	check(strange, want{})
 	strange.Finish(&f)
-	require.Zero(t, Claims())
+	require.Zero(t, Resources())
 }

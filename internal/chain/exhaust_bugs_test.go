@@ -51,7 +51,7 @@ var plantedBugs = []explorer.Bug{
 		At:   "rule3",
 		New:  "\tf.set(last, hasNext|nextUp)\n\treturn\n",
 	}, {
-		Name: "rule 4: a solo task behind a group", File: "node.go", Test: "TestExploreAllPrograms/read_token_to_a_member",
+		Name: "rule 4: a solo task after a run", File: "node.go", Test: "TestExploreAllPrograms/read_token_to_a_member",
 		Decl: "var ps uint32",
 		At:   "rule4",
 		New:  "\t\tps = prev.state.Load()\n\t\ta.state.Init(a.state.Load() | isSolo)\n\t\treturn f.linkNext(prev, a, ps)\n",
@@ -59,7 +59,7 @@ var plantedBugs = []explorer.Bug{
 		Name: "the linker delivers a token twice", File: "node.go", Test: "TestExploreAll",
 		Decl: "var t uint32",
 		At:   "link",
-		New:  "\tt = passes(s)\n\tgiven = 0\n",
+		New:  "\tt = passes(s)\n\tpreset = 0\n",
 	}, {
 		Name: "the linker goes by an old look", File: "node.go", Test: "TestExploreAll",
 		Decl: "var t uint32",
@@ -79,8 +79,8 @@ var plantedBugs = []explorer.Bug{
 		Name: "the last word for a weak access", File: "state.go", Test: "TestExploreAll/three_tasks",
 		At: "last-word", New: "\treturn s&(hasNext|others&^isWeak|s>>posReader&1*hasR) == hasNext\n",
 	}, {
-		Name: "the last word for a group", File: "state.go", Test: "TestExploreAll/three_tasks",
-		At: "last-word", New: "\treturn s&(hasNext|others&^isGroup|s>>posReader&1*hasR) == hasNext\n",
+		Name: "the last word for a run", File: "state.go", Test: "TestExploreAll/three_tasks",
+		At: "last-word", New: "\treturn s&(hasNext|others&^inRun|s>>posReader&1*hasR) == hasNext\n",
 	}, {
 		Name: "an end that nobody hears of", File: "node.go", Test: "TestExploreAll/three_tasks",
 		At:  "give-up",
@@ -89,7 +89,7 @@ var plantedBugs = []explorer.Bug{
 		Name: "rule 1: a reader starts before it has passed the token on", File: "flow.go", Test: "TestExploreAllSketches/two_objects",
 		Decl: "var n uint32",
 		At:   "rule1-reader",
-		New:  "\t\tn = 0\n\t\tf.granted(owner, s)\n\t\ta.touch()\n\t\tf.push(a.succ(), hasR)\n\t\treturn\n",
+		New:  "\t\tn = 0\n\t\tf.granted(owner, s)\n\t\ta.checkLive()\n\t\tf.push(a.succ(), hasR)\n\t\treturn\n",
 	},
 
 	// Sinks and gates, and solo tasks, whose memory is used again.
@@ -103,11 +103,11 @@ var plantedBugs = []explorer.Bug{
 	}, {
 		Name: "a bridge has its child before it is linked", File: "ranges.go", Test: "TestExploreReuse/into_a_gate",
 		At:  "bridge",
-		New: "\t\tf.set(b.access(), hasChild|childGrp)\n\t\tif last := ends[i]; last.owner() == p {\n\t\t\tf.linkChild(last, b.access())\n\t\t} else {\n\t\t\tf.linkNext(last, b.access(), last.state.Load())\n\t\t}\n",
+		New: "\t\tf.set(b.access(), hasChild|childInRun)\n\t\tif last := ends[i]; last.owner() == p {\n\t\t\tf.linkChild(last, b.access())\n\t\t} else {\n\t\t\tf.linkNext(last, b.access(), last.state.Load())\n\t\t}\n",
 	}, {
 		Name: "a reader that is over rests before its successor is known", File: "flow.go", Test: "TestExploreReuse/solo_readers",
 		At:  "reader-over",
-		New: "\t\t\tf.atRest(a.owner())\n\t\t\ta.touch()\n\t\t\ta = a.succ()\n\t\t\tcontinue\n",
+		New: "\t\t\tf.atRest(a.owner())\n\t\t\ta.checkLive()\n\t\t\ta = a.succ()\n\t\t\tcontinue\n",
 	}, {
 		Name: "a reader that is over stays", File: "flow.go", Test: "TestExploreReuse/solo_readers",
 		At:  "reader-over",
@@ -122,23 +122,23 @@ var plantedBugs = []explorer.Bug{
 	}, {
 		Name: "P1: a task takes only what is there", File: "exclusion_range.go", Test: "TestExploreExclusion",
 		At: "P1",
-		New: "\tnone := true\n\te.bytes.walk(x.lo, x.hi, func(_, _ uintptr, v **claim) {\n\t\tif v != nil {\n\t\t\tnone = false\n\t\t\tf(*v)\n\t\t}\n\t})\n" +
-			"\tif none {\n\t\te.bytes.fill(x.lo, x.hi, func(s *span[*claim], isNew bool) {\n\t\t\ts.v = new(claim)\n\t\t\tf(s.v)\n\t\t})\n\t}\n",
+		New: "\tnone := true\n\te.bytes.walk(x.lo, x.hi, func(_, _ uintptr, v **resource) {\n\t\tif v != nil {\n\t\t\tnone = false\n\t\t\tf(*v)\n\t\t}\n\t})\n" +
+			"\tif none {\n\t\te.bytes.fill(x.lo, x.hi, func(s *span[*resource], isNew bool) {\n\t\t\ts.v = new(resource)\n\t\t\tf(s.v)\n\t\t})\n\t}\n",
 	}, {
 		Name: "P2: nobody holds the second part", File: "exclusion_range.go", Test: "TestExploreExclusion",
-		Decl: "var second *claim",
-		At:   "P2-holder", New: "\tsecond = new(claim)\n",
+		Decl: "var second *resource",
+		At:   "P2-holder", New: "\tsecond = new(resource)\n",
 	}, {
 		Name: "P2: nobody waits for the second part", File: "exclusion_range.go", Test: "TestExploreExclusion/cut_under_a_waiter",
 		At: "P2-waiters", New: "",
 	}, {
 		Name: "P2: a waiter forgets the second part", File: "exclusion_range.go", Test: "TestExploreExclusion",
-		At: "P2-waiters", New: "\tfor y := c.first; y != nil; y = y.next {\n\t\tnew(want).join(y.w, second)\n\t}\n",
+		At: "P2-waiters", New: "\tfor y := c.first; y != nil; y = y.next {\n\t\tnew(queueEntry).join(y.w, second)\n\t}\n",
 	}, {
 		Name: "P2: the watchers go to the second part", File: "exclusion_range.go", Test: "TestExploreExclusion",
-		Decl: "var second *claim",
+		Decl: "var second *resource",
 		At:   "P2-holder",
-		New:  "\tsecond = &claim{holder: c.holder, watchers: c.watchers}\n\tc.watchers = 0\n",
+		New:  "\tsecond = &resource{holder: c.holder, watchers: c.watchers}\n\tc.watchers = 0\n",
 	}, {
 		Name: "P3: what is given back is not cut", File: "exclusion_range.go", Test: "TestExploreExclusion",
 		At: "P3-cut", New: "",

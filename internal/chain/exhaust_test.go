@@ -64,16 +64,16 @@ func (b *exBody) String() string {
 
 // exTask is a task that is being run.
 type exTask struct {
-	body   *exBody
-	name   string
-	node   chain.Node
-	m      *mtask
-	parent *exTask
-	live   xatomic.Int32 // the body and the children that are not over
-	given  map[*use]explorer.Mark
-	start  bool
-	over   bool // retired
-	free   bool
+	body       *exBody
+	name       string
+	node       chain.Node
+	m          *mtask
+	parent     *exTask
+	live       xatomic.Int32 // the body and the children that are not over
+	releasedAt map[*taskAccess]explorer.Mark
+	start      bool
+	over       bool // retired
+	free       bool
 }
 
 // exObjects stay where they are from run to run, since tables go by addresses.
@@ -91,14 +91,14 @@ type exWorld struct {
 func exProgram(kids []*exBody) func(*explorer.Run) {
 	return func(r *explorer.Run) {
 		w := &exWorld{r: r, sums: sumsOf(exObjects[:]), of: map[*chain.Node]*exTask{}}
-		chain.OnTouch(r.Plain)
+		chain.OnCheckLive(r.Plain)
 		root := &exTask{body: &exBody{kids: kids}, name: "root", m: newModelTask(nil), start: true}
 		r.Go("root", func() {
 			var f chain.Flow
 			w.run(root, &f)
 		})
 		r.End(func() error {
-			chain.OnTouch(nil)
+			chain.OnCheckLive(nil)
 			return w.verify()
 		})
 	}
@@ -113,8 +113,8 @@ func (w *exWorld) run(t *exTask, f *chain.Flow) {
 		w.spawn(t, fmt.Sprintf("%s.%d", t.name, i), b, f)
 	}
 	if t.body.release {
-		u := t.m.uses[0]
-		u.given, t.given[u] = true, w.r.Now()
+		u := t.m.accs[0]
+		u.released, t.releasedAt[u] = true, w.r.Now()
 		if err := t.node.Release(accessOrReduce(&exObjects[u.obj], w.sums[u.obj], u.decl), f); err != nil {
 			w.r.Failf("release: %v", err)
 		}
@@ -123,9 +123,9 @@ func (w *exWorld) run(t *exTask, f *chain.Flow) {
 	if t.body.held {
 		return
 	}
-	for _, u := range t.m.uses {
-		if !u.given {
-			u.given, t.given[u] = true, w.r.Now()
+	for _, u := range t.m.accs {
+		if !u.released {
+			u.released, t.releasedAt[u] = true, w.r.Now()
 		}
 	}
 	t.node.Finish(f)
@@ -142,7 +142,7 @@ func (w *exWorld) run(t *exTask, f *chain.Flow) {
 }
 
 func (w *exWorld) spawn(p *exTask, name string, b *exBody, f *chain.Flow) {
-	t := &exTask{body: b, name: name, parent: p, m: p.m.spawn(b.list), given: map[*use]explorer.Mark{}}
+	t := &exTask{body: b, name: name, parent: p, m: p.m.spawn(b.list), releasedAt: map[*taskAccess]explorer.Mark{}}
 	w.tasks = append(w.tasks, t)
 	w.of[&t.node] = t
 	accs := make([]chain.Access, len(b.list))
@@ -184,18 +184,18 @@ func (w *exWorld) start(t *exTask) {
 
 // asSeen calls f while the model knows only what comes before the present moment in every order.
 func (w *exWorld) asSeen(f func()) {
-	var hidden []*use
+	var hidden []*taskAccess
 	for _, t := range w.tasks {
-		for u, m := range t.given {
+		for u, m := range t.releasedAt {
 			if !w.r.Before(m) {
-				u.given = false
+				u.released = false
 				hidden = append(hidden, u)
 			}
 		}
 	}
 	f()
 	for _, u := range hidden {
-		u.given = true
+		u.released = true
 	}
 }
 

@@ -17,7 +17,7 @@ func Words(n *Node) []any {
 }
 
 // OnTouch sets who is told of the uses of accesses.
-func OnTouch(f func(word any)) { touched = f }
+func OnCheckLive(f func(word any)) { liveHook = f }
 
 // NameWords calls name for each word of n.
 func NameWords(n *Node, as string, name func(string, any)) {

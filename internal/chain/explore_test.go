@@ -19,7 +19,7 @@ import (
 // stage runs the goroutines of a crew one at a time: before and after each atomic
 // operation of the engine it may hand over to another one, as a seeded random
 // schedule says. So each schedule can be run again, and unlikely ones are as likely as others.
-type stage struct {
+type harness struct {
 	r     *rand.Rand
 	wake  []chan struct{}
 	alive []int
@@ -31,7 +31,7 @@ type stage struct {
 	done  chan struct{}
 }
 
-func (s *stage) step() {
+func (s *harness) step() {
 	if s.r.IntN(256) < s.stall {
 		s.until[s.now] = s.steps + 1<<s.r.IntN(10)
 		s.turn()
@@ -41,7 +41,7 @@ func (s *stage) step() {
 }
 
 // turn hands over to a random goroutine, perhaps the same.
-func (s *stage) turn() {
+func (s *harness) turn() {
 	s.steps++
 	me := s.now
 	next := s.pick()
@@ -53,7 +53,7 @@ func (s *stage) turn() {
 }
 
 // pick chooses who is next: anybody who does not stand still.
-func (s *stage) pick() int {
+func (s *harness) pick() int {
 	var can []int
 	for _, i := range s.alive {
 		if s.until[i] <= s.steps {
@@ -67,7 +67,7 @@ func (s *stage) pick() int {
 }
 
 // leave is the end of the goroutine whose turn it is.
-func (s *stage) leave() {
+func (s *harness) leave() {
 	i := slices.Index(s.alive, s.now)
 	s.alive = slices.Delete(s.alive, i, i+1)
 	if len(s.alive) == 0 {
@@ -97,7 +97,7 @@ func explore(t *testing.T, p *profile, seed uint64) {
 }
 
 func (c *crew) explore(root *plan, r *rand.Rand, seed uint64) {
-	s := &stage{r: r, stay: []int{0, 64, 128, 200, 240}[r.IntN(5)], stall: []int{0, 2, 10, 30}[r.IntN(4)], done: make(chan struct{})}
+	s := &harness{r: r, stay: []int{0, 64, 128, 200, 240}[r.IntN(5)], stall: []int{0, 2, 10, 30}[r.IntN(4)], done: make(chan struct{})}
 	c.turn = s.turn
 	c.begin(root)
 	xatomic.Step = s.step
@@ -136,7 +136,7 @@ func (s sketch) plan(r *rand.Rand) *plan {
 		m := accessForm.FindStringSubmatch(a)
 		t.list = append(t.list, decl{int(m[3][0] - 'a'), modes[m[2]], m[1] != ""})
 	}
-	t.uses = combineDecls(t.list)
+	t.accs = combineDecls(t.list)
 	for _, k := range s.kids {
 		t.ops = append(t.ops, op{child: k.plan(r)})
 	}
@@ -145,12 +145,12 @@ func (s sketch) plan(r *rand.Rand) *plan {
 
 // simulate is what the sequential program does.
 func (pr *planner) simulate(t *plan) {
-	pr.use(t)
+	pr.apply(t)
 	for _, o := range t.ops {
 		pr.simulate(o.child)
 	}
 	if t.last {
-		pr.use(t)
+		pr.apply(t)
 	}
 }
 

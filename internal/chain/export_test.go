@@ -35,7 +35,7 @@ func Unspoiled(n *Node) bool {
 const OvertakeMax = overtakeMax
 
 // Claims returns how many objects are held or waited for.
-func Claims() (n int) {
+func Resources() (n int) {
 	for i := range exclusions.shards {
 		s := &exclusions.shards[i]
 		s.mu.Lock()
@@ -53,7 +53,7 @@ func Reserved(n *Node) (yes bool) {
 	s := &exclusions.shards[byteShard]
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	exclusions.bytes.walk(0, ^uintptr(0), func(_, _ uintptr, v **claim) {
+	exclusions.bytes.walk(0, ^uintptr(0), func(_, _ uintptr, v **resource) {
 		if v != nil {
 			for x := (*v).first; x != nil; x = x.next {
 				yes = yes || x.w.node == n && x.w.reserved()

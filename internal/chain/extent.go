@@ -3,25 +3,25 @@
 
 package chain
 
-// An access knows how many bytes the variables have that its chain of objects names, as far as that
-// is not known to be over: the largest of them. It is of no use until a range is named in the
-// domain, and then says what the chain covers. It fits beside access.given and place, so that it
-// costs no memory; objects of bigSize bytes and more have their sizes in domain.big.
+// An access stores the size in bytes of the largest variable that its chain of objects names, among
+// those not known to be over when the next was linked. The size is used only when a range is named
+// in the domain: it then says which bytes the chain covers. It fits beside access.released and pos,
+// so it costs no memory. Sizes of bigSize bytes and more are in domain.big.
 //
-// given is a byte of its own, since the task's body writes it while others read these.
+// released is a separate byte, since the task's body writes it while others read the size.
 const bigSize = 1<<24 - 1
 
-// Sizes have twenty bits: those of half a MiB and more are in units, and must be a number of these,
-// as arrays mostly are.
+// Sizes have twenty bits. Those of half a MiB and more are in units of 32 bytes, and must be a
+// multiple of the unit, as arrays mostly are.
 const (
 	sizeUnit = 32
-	inUnits  = 1 << (16 + 8 - placeBits - 1)
+	inUnits  = 1 << (16 + 8 - posBits - 1)
 )
 
-// fits reports whether an access can say by itself that its variable has n bytes.
+// fits reports whether an access can store n, the size of its variable, by itself.
 func fits(n uint32) bool { return n < inUnits || n%sizeUnit == 0 && n < bigSize-sizeUnit }
 
-// coded returns n, which fits or is bigSize, in twenty bits.
+// coded encodes n, which fits or is bigSize, in twenty bits.
 func coded(n uint32) uint32 {
 	if n < inUnits {
 		return n
@@ -29,9 +29,9 @@ func coded(n uint32) uint32 {
 	return inUnits | n/sizeUnit
 }
 
-// small returns the size, or bigSize if it is in domain.big.
+// small returns the size, or bigSize if the size is in domain.big.
 func (a *access) small() uint32 {
-	n := uint32(a.place)>>placeBits<<16 | uint32(a.sizeLo)
+	n := uint32(a.pos)>>posBits<<16 | uint32(a.sizeLo)
 	switch {
 	case n < inUnits:
 		return n
@@ -43,17 +43,18 @@ func (a *access) small() uint32 {
 
 func (a *access) setSmall(n uint32) {
 	n = coded(n)
-	a.place = a.place&(1<<placeBits-1) | uint8(n>>16)<<placeBits
+	a.pos = a.pos&(1<<posBits-1) | uint8(n>>16)<<posBits
 	a.sizeLo = uint16(n)
 }
 
-// put makes a access i of its node, with a size.
+// put sets the position of a, access i of its node, and its size.
 func (a *access) put(i int32, size uint32) {
 	size = coded(size)
-	a.place, a.sizeLo = placeOf(i)|uint8(size>>16)<<placeBits, uint16(size)
+	a.pos, a.sizeLo = posOf(i)|uint8(size>>16)<<posBits, uint16(size)
 }
 
-// cover adds x to the variables that a names. Precondition: its domain remembers x if x is large.
+// cover adds x's variable to those that a names. Precondition: a's domain remembers x if x is
+// large.
 func (a *access) cover(x Access) {
 	n := uint32(min(x.size(), bigSize))
 	if !fits(n) {
@@ -64,9 +65,10 @@ func (a *access) cover(x Access) {
 	}
 }
 
-// inherit adds the variables of prev, the access before a. In most chains they are all of one size.
+// inherit adds to a the variables of prev, the access before it. In most chains they are all of one
+// size.
 func (a *access) inherit(prev *access) {
-	if prev.sizeLo != a.sizeLo || (prev.place^a.place)>>placeBits != 0 {
+	if prev.sizeLo != a.sizeLo || (prev.pos^a.pos)>>posBits != 0 {
 		a.setSmall(max(prev.small(), a.small()))
 	}
 }

@@ -7,25 +7,26 @@ import (
 	"weft/internal/xatomic"
 )
 
-// NextReady takes the next node that became ready, in the order in which
-// they did; nil when there is none.
+// NextReady takes the next node that became ready, in the order in which they did; nil if there is
+// none.
 func (f *Flow) NextReady() *Node { return f.ready.pop() }
 
-// MakeReady makes n, which is not in a list, come out of NextReady. It is for nodes that the
-// runtime orders itself, as by a Cycle.
+// MakeReady adds n, which is in no list, to the ready nodes. It is for nodes that the runtime
+// orders itself, as by a Cycle.
 func (f *Flow) MakeReady(n *Node) { f.ready.push(n) }
 
-// NextFree takes the next node that nothing refers to any more; nil when there is
-// none. Its memory may be used for another task.
+// NextFree takes the next node that nothing refers to any more; nil if there is none. Its memory
+// may be used for another task.
 func (f *Flow) NextFree() *Node { return f.free.pop() }
 
-// Shrink gives up memory that f has got for many nodes. f is not in use, and its lists are empty.
+// Shrink frees memory that f has allocated for many nodes. f is not in use, and its lists are
+// empty.
 func (f *Flow) Shrink() {
 	f.work, f.msgs, f.outs = shrunk(f.work), shrunk(f.msgs), shrunk(f.outs)
 	f.ready.nodes, f.free.nodes = shrunk(f.ready.nodes), shrunk(f.free.nodes)
 }
 
-// shrunk returns list, which is empty, or nil if its memory is large.
+// shrunk returns list, or nil if it is empty and its memory is large.
 func shrunk[E any](list []E) []E {
 	const most = 1024 // elements (guess)
 	if len(list) == 0 && cap(list) > most {
@@ -61,16 +62,16 @@ func (f *Flow) push(a *access, bits uint32) {
 	}
 }
 
-// granted counts one access of n, in state s, as open.
+// granted counts one strong access of n, in state s, as open.
 func (f *Flow) granted(n *Node, s uint32) {
 	if s&isSolo != 0 || n.pending.Add(-1) == 0 {
-		n.comes()
+		n.prefetchReady()
 		f.ready.push(n)
 	}
 }
 
-// drain carries out the work list. It is a loop, not a recursion: tokens run
-// through chains of any length and nests of any depth on a constant stack.
+// drain carries out the work list. It is a loop, not a recursion: tokens run through chains of any
+// length and nests of any depth on a constant stack.
 func (f *Flow) drain() {
 	for {
 		for n := len(f.work); n > 0; n = len(f.work) {
@@ -86,10 +87,10 @@ func (f *Flow) drain() {
 	}
 }
 
-// carry carries out the effects of one step. The order matters: tokens are
-// delivered to child and successor before the owner is told that it may start, so
-// that an access which is waiting for its own task's body cannot be over, and its memory reused,
-// while a delivery on its behalf is still under way (README.md, "Late messages").
+// carry carries out the effects of one step. The order matters: tokens are delivered to child and
+// successor before the owner may start. A strong access is over only after its task's body has run,
+// so it cannot be over, and its memory reused, while a delivery on its behalf is under way
+// (README.md, "Late messages", rule 1).
 func (f *Flow) carry(st step) {
 	a, s, e := st.a, st.s, st.eff
 	late := s&lingers != 0 //bug:rule1
@@ -98,12 +99,12 @@ func (f *Flow) carry(st step) {
 		f.locks.drop(a.ref(), a.owner()) // given back at the end of the call
 	}
 
-	if e&(childR|childW|childG) != 0 {
+	if e&(childR|childW|childOpen) != 0 {
 		var b uint32
 		switch {
 		case e&childW != 0:
 			b = hasW
-			if st.mayBeLate(childR, childG) {
+			if st.mayBeLate(childR, childOpen) {
 				b |= linger
 				if s&linger == 0 { //bug:rule2-sender
 					a.state.Add(linger)
@@ -113,10 +114,10 @@ func (f *Flow) carry(st step) {
 		case e&childR != 0:
 			b = hasR
 		}
-		if e&childG != 0 && b&hasW == 0 {
-			b |= hasG
+		if e&childOpen != 0 && b&hasW == 0 {
+			b |= hasOpen
 		}
-		a.touch()
+		a.checkLive()
 		if s&isBridge != 0 {
 			f.cross(a, e)
 		} else if c := a.childLate(); c != nil {
@@ -127,25 +128,25 @@ func (f *Flow) carry(st step) {
 		}
 	}
 
-	if e&(sendR|sendW|sendG) != 0 {
+	if e&(sendR|sendW|sendOpen) != 0 {
 		f.send(st, &late)
 	}
 
 	if e&ready != 0 && s&isWeak == 0 {
-		a.touch()
+		a.checkLive()
 		f.granted(a.owner(), s)
 	}
 
 	if e&rest != 0 {
-		a.touch()
+		a.checkLive()
 		f.over(a, late)
 	}
 }
 
-// mayBeLate reports whether a read token or an opening that this access sent earlier may
-// still be under way, now that the write token follows. It cannot be if the
-// sender did so before it let the task start: a strong reader passes the read
-// token on when it gets it, a strong member its opening.
+// mayBeLate reports whether a read token or an opening that this access sent earlier may still be
+// under way, now that the write token follows. It cannot be if the sender delivered it before it
+// let the task start: a strong reader passes the read token on when it gets it, a strong run member
+// the opening.
 func (st step) mayBeLate(r, g uint32) bool {
 	if st.old&(isReader|isWeak|hasChild|through|outR|outW) == 0 {
 		return false // it has sent nothing yet that counts
@@ -165,19 +166,19 @@ func (f *Flow) send(st step, late *bool) {
 	case e&sendR != 0:
 		b = hasR
 	}
-	if e&sendW != 0 && st.mayBeLate(sendR, sendG) {
+	if e&sendW != 0 && st.mayBeLate(sendR, sendOpen) {
 		b |= linger
 		*late = true
 	}
 	if s&nextUp != 0 {
 		b *= toOut // the same two tokens, at the out-port
-	} else if e&sendG != 0 && b&hasW == 0 {
-		b |= hasG
+	} else if e&sendOpen != 0 && b&hasW == 0 {
+		b |= hasOpen
 	}
 	if b == 0 {
 		return
 	}
-	st.a.touch()
+	st.a.checkLive()
 	next := st.a.succLate() //bug:rule2-late
 	if next == nil {        //bug:rule2-late
 		return
@@ -188,7 +189,7 @@ func (f *Flow) send(st step, late *bool) {
 	}
 }
 
-// atRest counts one access of n as over.
+// atRest counts one access of n as at rest.
 func (f *Flow) atRest(n *Node) {
 	if n == f.cur {
 		f.curRest++
@@ -202,12 +203,12 @@ func (f *Flow) atRest(n *Node) {
 		}
 		n.trim()
 		f.free.push(n)
-	case isLeft:
+	case leftToGC:
 		n.cut()
 	}
 }
 
-// over says that a is over, and lingers if it does.
+// over counts a as at rest; with linger, as one that lingers.
 func (f *Flow) over(a *access, linger bool) {
 	if linger {
 		f.leave(a.owner())
@@ -218,22 +219,22 @@ func (f *Flow) over(a *access, linger bool) {
 
 // leave is atRest for an access that lingers.
 func (f *Flow) leave(n *Node) {
-	for r := n.refs.Load(); r&isLeft == 0 && !n.refs.CompareAndSwap(r, r|isLeft); {
+	for r := n.refs.Load(); r&leftToGC == 0 && !n.refs.CompareAndSwap(r, r|leftToGC); {
 		r = n.refs.Load()
 	}
-	if n.refs.Add(-1) == isLeft { //bug:rule2-cut
+	if n.refs.Add(-1) == leftToGC { //bug:rule2-cut
 		n.cut()
 	}
 }
 
-// The ways of a token that most of them take, between strong accesses without children. They do
-// what push and carry do, in the same order, without a work list; and where they bring the last
-// thing that happens to a state word, without an atomic operation (README.md, "The last to speak").
+// Fast paths for tokens between strong accesses without children. They do the same as push and
+// carry, in the same order, but without a work list. Where they bring the last change of a state
+// word, they need no atomic operation (README.md, "Plain stores").
 
-// passW gives the write token of a, a strong access that is over, to the successor. Earlier
-// messages of it are delivered by now.
+// passW passes the write token of a, a strong access that is over, to the successor. Earlier
+// messages of a have been delivered.
 func (f *Flow) passW(a *access) {
-	a.touch()
+	a.checkLive()
 	next, owner := a.succ(), a.owner()
 	f.grant(next)
 	f.atRest(owner)
@@ -242,14 +243,14 @@ func (f *Flow) passW(a *access) {
 	}
 }
 
-// grant is push(a, hasW) with the common cases done at once: a task that waits
-// for just this, and readers that are over already.
+// grant is push(a, hasW) with fast paths for the common cases: a task that waits only for this
+// token, and readers that are over already.
 func (f *Flow) grant(a *access) {
 	const over = isReader | through
 	for {
 		s := a.state.Peek()
 		switch {
-		case lastWord(s):
+		case soleWriter(s):
 			a.state.Settle(s, s|hasW)
 			if s&(isReader|nextUp) == isReader {
 				f.passR(a, s|hasW)
@@ -257,7 +258,7 @@ func (f *Flow) grant(a *access) {
 			}
 		case s&over == over && readerOver(s) == hasNext:
 			a.state.Keep(s)
-			a.touch() //bug:reader-over
+			a.checkLive() //bug:reader-over
 			next := a.succ()
 			f.atRest(a.owner())
 			a = next
@@ -273,7 +274,7 @@ func (f *Flow) grant(a *access) {
 			}
 			return
 		case s&^(isSolo|isHeld) == isReader|hasR|hasW|hasNext:
-			return // it runs, and its read token is gone on
+			return // it runs, and has passed its read token on
 		default:
 			if e := effects(s) &^ effects(s-hasW); e != 0 {
 				f.work = append(f.work, step{a, s, s - hasW, e})
@@ -283,16 +284,16 @@ func (f *Flow) grant(a *access) {
 	}
 }
 
-// passR carries out what follows when a, a strong reader in state s with a successor that is a
-// sibling's, has got its first token: the read token goes on through readers of this kind, each of
-// which may start when it is delivered to the next (rule 1).
+// passR carries out what follows when a, a strong reader in state s whose successor is a sibling's
+// access, has got its first token. The read token passes through all readers of this kind; each of
+// them may start when the token has been delivered to the next (rule 1).
 func (f *Flow) passR(a *access, s uint32) {
 	const noMatter = isSolo | isHeld
 	for {
-		a.touch()
+		a.checkLive()
 		next, owner := a.succ(), a.owner()
 		n := next.state.Peek() //bug:rule1-reader
-		if lastWord(n) {
+		if soleWriter(n) {
 			next.state.Settle(n, n|hasR)
 			n |= hasR
 		} else {
@@ -316,13 +317,14 @@ func (f *Flow) passR(a *access, s uint32) {
 	}
 }
 
-// touched, if it is set, is told of each touch.
-var touched func(word any)
+// liveHook, if not nil, is called by checkLive.
+var liveHook func(word any)
 
-// touch stands where an access is used after an operation on its state, which may have been the
-// last that the access is sure to outlive. It is for the explorer, and nothing without.
-func (a *access) touch() {
-	if xatomic.Explored && touched != nil {
-		touched(&a.state)
+// checkLive marks a place where an access is used after an operation on its state that may have let
+// its memory be reused. The explorer checks there that the memory is not free. In normal builds
+// checkLive does nothing.
+func (a *access) checkLive() {
+	if xatomic.Explored && liveHook != nil {
+		liveHook(&a.state)
 	}
 }

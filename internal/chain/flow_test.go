@@ -101,7 +101,7 @@ func TestMeets(t *testing.T) {
 }
 
 // Releases in random order leave the table that they were found by to the next who needs one.
-func TestIndexIsSetAside(t *testing.T) {
+func TestIndexIsCached(t *testing.T) {
 	for n, large := range map[int]bool{scanMax + 1: false, domainMax/4 - 1: false, domainMax / 4: true, domainMax: true} {
 		x := make([]int, n)
 		var f Flow
@@ -117,10 +117,10 @@ func TestIndexIsSetAside(t *testing.T) {
 		}
 		require.NoError(t, node.Release(list[n/2], &f))
 		size := len(node.dom.own.tab)
-		takeAside(size)
+		takeCached(size)
 		node.Finish(&f)
 		require.True(t, node.dom.own == nil)
-		require.Equal(t, large, takeAside(size) != nil, "%d accesses", n)
+		require.Equal(t, large, takeCached(size) != nil, "%d accesses", n)
 	}
 }
 

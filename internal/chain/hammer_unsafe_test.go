@@ -29,7 +29,7 @@ import (
 type plan struct {
 	name string
 	list []decl
-	uses []decl // combined
+	accs []decl // combined
 	ops  []op
 	last bool          // the body uses its objects once more at its end
 	want map[int]int64 // what the body reads in objects that it declares as In
@@ -73,19 +73,19 @@ func (pr *planner) task(parent *plan, given map[int]bool, depth int) *plan {
 		root := newModelTask(nil)
 		m := root.spawn(parent.list)
 		m.parent = root
-		for _, u := range m.uses {
-			u.given = given[u.obj]
+		for _, u := range m.accs {
+			u.released = given[u.obj]
 		}
 		t.list = pr.p.randomList(m, pr.r, parent.hard)
 		if depth == 1 { // the root covers everything
 			t.list = pr.p.randomList(newModelTask(nil), pr.r, false)
 		}
 	}
-	t.uses = combineDecls(t.list)
-	t.hard = takes(t.uses) || parent != nil && parent.hard
+	t.accs = combineDecls(t.list)
+	t.hard = takes(t.accs) || parent != nil && parent.hard
 	t.inherit(parent)
 	t.held = pr.r.IntN(3) == 0
-	pr.use(t)
+	pr.apply(t)
 	mine := map[int]bool{}
 	if parent == nil || depth < pr.p.depth && pr.r.Float64() >= pr.p.eager {
 		n := 1 + pr.r.IntN(6)
@@ -96,8 +96,8 @@ func (pr *planner) task(parent *plan, given map[int]bool, depth int) *plan {
 			if pr.left <= 0 {
 				break
 			}
-			if pr.r.Float64() < pr.p.release && len(t.uses) > 0 {
-				if u := t.uses[pr.r.IntN(len(t.uses))]; !mine[u.obj] {
+			if pr.r.Float64() < pr.p.release && len(t.accs) > 0 {
+				if u := t.accs[pr.r.IntN(len(t.accs))]; !mine[u.obj] {
 					mine[u.obj] = true
 					t.ops = append(t.ops, op{release: &u})
 				}
@@ -108,7 +108,7 @@ func (pr *planner) task(parent *plan, given map[int]bool, depth int) *plan {
 	}
 	if len(t.ops) == 0 {
 		t.last = true
-		pr.use(t)
+		pr.apply(t)
 	}
 	return t
 }
@@ -118,7 +118,7 @@ func (t *plan) inherit(parent *plan) {
 		return
 	}
 	t.free = maps.Clone(parent.free)
-	for _, u := range parent.uses {
+	for _, u := range parent.accs {
 		if u.mode == chain.ModeCommutative {
 			if t.free == nil {
 				t.free = map[int]bool{}
@@ -129,8 +129,8 @@ func (t *plan) inherit(parent *plan) {
 }
 
 // use is the effect of one use of t's objects in the sequential program.
-func (pr *planner) use(t *plan) {
-	for _, u := range t.uses {
+func (pr *planner) apply(t *plan) {
+	for _, u := range t.accs {
 		switch {
 		case u.weak, u.mode == chain.ModeReduce:
 		case u.mode == chain.ModeIn:
@@ -259,7 +259,7 @@ func takeAt(list *[]*job, i int) *job {
 
 func (h *hand) body(j *job) {
 	c, p := h.c, j.plan
-	h.touch(p)
+	h.access(p)
 	for _, o := range p.ops {
 		if h.r.IntN(4) == 0 {
 			runtime.Gosched()
@@ -296,7 +296,7 @@ func (h *hand) body(j *job) {
 		}
 	}
 	if p.last {
-		h.touch(p)
+		h.access(p)
 	}
 	if p.held {
 		c.mu.Lock()
@@ -309,11 +309,11 @@ func (h *hand) body(j *job) {
 }
 
 // touch uses the objects as the plan declares.
-func (h *hand) touch(p *plan) {
+func (h *hand) access(p *plan) {
 	if !h.c.checked {
 		return
 	}
-	for _, u := range p.uses {
+	for _, u := range p.accs {
 		x := &h.c.objs[u.obj]
 		switch {
 		case u.weak, u.mode == chain.ModeReduce: // has a private copy
@@ -451,7 +451,7 @@ func (c *crew) verify(t *testing.T, p *profile, pr *planner, seed uint64) {
 		require.Equal(t, pr.value, c.objs, "-run '%s' -deps.seed %d", t.Name(), seed)
 	}
 	require.LessOrEqual(t, c.freed.Load(), c.made.Load())
-	require.Zero(t, chain.Claims(), "objects are still held; -run '%s' -deps.seed %d", t.Name(), seed)
+	require.Zero(t, chain.Resources(), "objects are still held; -run '%s' -deps.seed %d", t.Name(), seed)
 	if !p.nofree {
 		require.Equal(t, c.made.Load(), c.freed.Load(), "not free in the end; -run '%s' -deps.seed %d", t.Name(), seed)
 	}

@@ -13,7 +13,7 @@ import (
 // whichever of them is over last: a list of such nodes would be kept by whatever keeps the first.
 func TestWhatLingersKeepsNothing(t *testing.T) {
 	x, y := new(int), new(int)
-	more := make([]int, 3*groupLen)
+	more := make([]int, 3*blockLen)
 	for name, c := range map[string]struct {
 		list  []Access
 		first *int // whose reader is over first

@@ -19,18 +19,19 @@ type decl struct {
 }
 
 // use is all that one task declares for one object, or byte.
-type use struct {
+type taskAccess struct {
 	decl
-	of    *order.Entry
-	task  *mtask
-	given bool // by Release or by the end of the task
-	said  bool // declared weak, also if it is strong since the task has a strong Commutative use
+	of           *order.Entry
+	task         *mtask
+	released     bool // by Release or by the end of the task
+	// declared weak, also if it is strong since the task has a strong Commutative use
+	declaredWeak bool
 }
 
 type mtask struct {
 	parent *mtask
 	order  *order.Task
-	uses   []*use
+	accs   []*taskAccess
 	all    map[*order.Task]*mtask // of the program
 }
 
@@ -41,8 +42,8 @@ func newModelTask(parent *mtask) *mtask {
 }
 
 // find returns t's own use of the object, nil if t has not declared it.
-func (t *mtask) find(obj int) *use {
-	for _, u := range t.uses {
+func (t *mtask) find(obj int) *taskAccess {
+	for _, u := range t.accs {
 		if u.obj == obj {
 			return u
 		}
@@ -96,7 +97,7 @@ func (p *mtask) child(list []order.Access) *mtask {
 	t.all[t.order] = t
 	for _, u := range t.order.Entries {
 		for b := u.Lo; b < u.Hi; b++ {
-			t.uses = append(t.uses, &use{decl: decl{int(b), u.Mode, u.Weak}, of: u, task: t, said: u.Said})
+			t.accs = append(t.accs, &taskAccess{decl: decl{int(b), u.Mode, u.Weak}, of: u, task: t, declaredWeak: u.DeclaredWeak})
 		}
 	}
 	return t
@@ -116,7 +117,7 @@ func takes(list []decl) bool {
 // they could wait for somebody who waits for those objects.
 func (t *mtask) strict() bool {
 	for ; t != nil; t = t.parent {
-		for _, u := range t.uses {
+		for _, u := range t.accs {
 			if u.mode == chain.ModeCommutative && !u.weak {
 				return true
 			}
@@ -127,35 +128,35 @@ func (t *mtask) strict() bool {
 
 // end gives up all of t's uses.
 func (t *mtask) end() {
-	for _, u := range t.uses {
-		u.given = true
+	for _, u := range t.accs {
+		u.released = true
 	}
 }
 
-func (u *use) holds() bool { return u.of.Holds() }
-func (u *use) held() bool  { return u.of.Held }
+func (u *taskAccess) holds() bool { return u.of.Holds() }
+func (u *taskAccess) held() bool  { return u.of.Held }
 
 // gone: u's task and its children no longer use the object, whatever does before.
-func (u *use) gone() bool {
-	gone := u.given
-	u.of.Below(uintptr(u.obj), uintptr(u.obj)+1, u.task.given(&gone))
+func (u *taskAccess) gone() bool {
+	gone := u.released
+	u.of.Below(uintptr(u.obj), uintptr(u.obj)+1, u.task.released(&gone))
 	return gone
 }
 
 // mayStart: no strong use of t has to wait.
 func (t *mtask) mayStart() bool {
 	may := true
-	t.order.Before(t.given(&may))
+	t.order.Before(t.released(&may))
 	return may
 }
 
 // given returns what tells package order of uses that are given up. *all becomes false if one is
 // not.
-func (t *mtask) given(all *bool) func(u *order.Entry, lo, hi uintptr) bool {
+func (t *mtask) released(all *bool) func(u *order.Entry, lo, hi uintptr) bool {
 	return func(u *order.Entry, lo, hi uintptr) bool {
 		given := true
-		for _, x := range t.all[u.Task].uses {
-			given = given && (x.given || uintptr(x.obj) < lo || uintptr(x.obj) >= hi)
+		for _, x := range t.all[u.Task].accs {
+			given = given && (x.released || uintptr(x.obj) < lo || uintptr(x.obj) >= hi)
 		}
 		*all = *all && given
 		return given

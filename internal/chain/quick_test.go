@@ -12,11 +12,11 @@ import (
 // The quick answers equal effects, over all states.
 func TestQuickAnswersEqualEffects(t *testing.T) {
 	for s := range uint32(closed << 1) {
-		for _, mode := range []uint32{0, isReader, isGroup, isGroup | isCommut, isCommut | isHeld} {
+		for _, mode := range []uint32{0, isReader, inRun, inRun | isCommut, isCommut | isHeld} {
 			for _, weak := range []uint32{0, isWeak} {
 				s := s | mode | weak
-				if s&(nextUp|nextGroup) != 0 && s&hasNext == 0 || s&childGrp != 0 && s&hasChild == 0 ||
-					s&(nextGroup|childGrp|hasG) != 0 && s&isGroup == 0 {
+				if s&(nextUp|nextInRun) != 0 && s&hasNext == 0 || s&childInRun != 0 && s&hasChild == 0 ||
+					s&(nextInRun|childInRun|hasOpen) != 0 && s&inRun == 0 {
 					continue // no such state
 				}
 				e := effects(s)
@@ -26,10 +26,10 @@ func TestQuickAnswersEqualEffects(t *testing.T) {
 				require.Equal(t, effects(s|closed)&rest != 0, finished(s), "finished %b", s)
 
 				// The link of a successor: only what it makes true counts.
-				if s&(hasNext|nextUp|nextGroup|closed) == 0 {
-					group := s&isGroup != 0
-					for _, b := range []uint32{hasNext, hasNext | nextGroup} {
-						if b&nextGroup != 0 && !group {
+				if s&(hasNext|nextUp|nextInRun|closed) == 0 {
+					group := s&inRun != 0
+					for _, b := range []uint32{hasNext, hasNext | nextInRun} {
+						if b&nextInRun != 0 && !group {
 							continue
 						}
 						d := effects(s|b) &^ e
@@ -37,8 +37,8 @@ func TestQuickAnswersEqualEffects(t *testing.T) {
 						if d&sendR != 0 {
 							want |= hasR
 						}
-						if d&sendG != 0 {
-							want |= hasG
+						if d&sendOpen != 0 {
+							want |= hasOpen
 						}
 						if d&sendW != 0 {
 							want = hasW
@@ -49,7 +49,7 @@ func TestQuickAnswersEqualEffects(t *testing.T) {
 
 				// What was sent before the write token comes.
 				if s&hasW == 0 {
-					for _, o := range [][2]uint32{{sendR, sendG}, {childR, childG}} {
+					for _, o := range [][2]uint32{{sendR, sendOpen}, {childR, childOpen}} {
 						want := e&o[0] != 0 && s&(isReader|isWeak) != isReader || e&o[1] != 0 && s&isWeak != 0
 						require.Equal(t, want, step{s: s | hasW, old: s}.mayBeLate(o[0], o[1]), "mayBeLate %b", s)
 					}

@@ -99,13 +99,13 @@ type player struct {
 	p    *profile
 	byID map[int]*wtask
 
-	claims int // objects held before: by programs that failed
+	resources int // objects held before: by programs that failed
 }
 
 func newPlayer(p *profile) *player {
 	w := newWorld(p.objects)
 	w.covered = p.bare == 0
-	return &player{w: w, p: p, byID: map[int]*wtask{-1: w.root}, claims: chain.Claims()}
+	return &player{w: w, p: p, byID: map[int]*wtask{-1: w.root}, resources: chain.Resources()}
 }
 
 func (pl *player) do(a action) {
@@ -129,7 +129,7 @@ func (pl *player) do(a action) {
 func (pl *player) finish(next func(n int) int) error {
 	w := pl.w
 	w.finish(next)
-	if k := chain.Claims() - pl.claims; w.err == nil && k != 0 {
+	if k := chain.Resources() - pl.resources; w.err == nil && k != 0 {
 		w.fail("%d objects are still held or waited for", k)
 	}
 	if w.err == nil && !pl.p.nofree && len(w.in(free)) != len(w.tasks) {
@@ -159,13 +159,13 @@ func randomProgram(p *profile, seed uint64) ([]action, error) {
 			}
 		}
 		switch x := r.Float64(); {
-		case x < p.release && len(t.m.uses) > 0:
+		case x < p.release && len(t.m.accs) > 0:
 			a.kind = actRelease
-			u := t.m.uses[r.IntN(len(t.m.uses))]
-			if u.given && r.Float64() >= p.illegal {
+			u := t.m.accs[r.IntN(len(t.m.accs))]
+			if u.released && r.Float64() >= p.illegal {
 				continue
 			}
-			a.list = []decl{{u.obj, u.mode, u.said}}
+			a.list = []decl{{u.obj, u.mode, u.declaredWeak}}
 			if r.Float64() < p.illegal {
 				a.list[0].mode = p.modes[r.IntN(len(p.modes))]
 			}
@@ -198,7 +198,7 @@ func (p *profile) randomList(t *mtask, r *rand.Rand, strict bool) []decl {
 				d.mode = u.mode
 			}
 		}
-		if u := t.find(d.obj); u != nil && u.given && r.Float64() >= p.illegal {
+		if u := t.find(d.obj); u != nil && u.released && r.Float64() >= p.illegal {
 			continue
 		}
 		list = append(list, d)

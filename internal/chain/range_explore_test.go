@@ -49,7 +49,7 @@ func (s sketch) rangePlan(r *rand.Rand) *plan {
 		}
 		t.ranges = append(t.ranges, d)
 	}
-	t.uses = combineDecls(allBytes(t.ranges))
+	t.accs = combineDecls(allBytes(t.ranges))
 	for _, k := range s.kids {
 		t.ops = append(t.ops, op{child: k.rangePlan(r)})
 	}

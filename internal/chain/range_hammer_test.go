@@ -36,10 +36,10 @@ func (pr *rplanner) task(parent *plan, given map[int]bool, depth int) *plan {
 			}
 		}
 	}
-	t.uses = combineDecls(allBytes(t.ranges))
+	t.accs = combineDecls(allBytes(t.ranges))
 	t.inherit(parent)
 	t.held = pr.r.IntN(3) == 0
-	pr.use(t)
+	pr.apply(t)
 	mine := map[int]bool{}
 	if parent == nil || depth < pr.p.depth && pr.r.Float64() >= pr.p.eager {
 		n := 1 + pr.r.IntN(6)
@@ -50,7 +50,7 @@ func (pr *rplanner) task(parent *plan, given map[int]bool, depth int) *plan {
 			if pr.left <= 0 {
 				break
 			}
-			if pr.r.Float64() < pr.p.release && len(t.uses) > 0 {
+			if pr.r.Float64() < pr.p.release && len(t.accs) > 0 {
 				pr.release(t, mine)
 				continue
 			}
@@ -59,17 +59,17 @@ func (pr *rplanner) task(parent *plan, given map[int]bool, depth int) *plan {
 	}
 	if len(t.ops) == 0 {
 		t.last = true
-		pr.use(t)
+		pr.apply(t)
 	}
 	return t
 }
 
 // fit moves a range to where the parent has one.
 func (pr *rplanner) fit(parent *plan, d rdecl) rdecl {
-	if len(parent.uses) == 0 || d.object {
+	if len(parent.accs) == 0 || d.object {
 		return d
 	}
-	u := parent.uses[pr.r.IntN(len(parent.uses))]
+	u := parent.accs[pr.r.IntN(len(parent.accs))]
 	d.lo, d.hi = u.obj, min(u.obj+1+pr.r.IntN(3), cells)
 	if pr.r.IntN(2) == 0 && u.mode != chain.ModeCommutative {
 		d.mode = u.mode
@@ -81,7 +81,7 @@ func (pr *rplanner) fit(parent *plan, d rdecl) rdecl {
 // that of the sequential program.
 func (pr *rplanner) covered(parent *plan, given map[int]bool, list []rdecl) bool {
 	up := map[int]decl{}
-	for _, u := range parent.uses {
+	for _, u := range parent.accs {
 		up[u.obj] = u
 	}
 	for _, u := range combineDecls(allBytes(list)) {
@@ -100,7 +100,7 @@ func (pr *rplanner) release(t *plan, mine map[int]bool) {
 			return
 		}
 	}
-	u := t.uses[pr.r.IntN(len(t.uses))]
+	u := t.accs[pr.r.IntN(len(t.accs))]
 	if !mine[u.obj] {
 		mine[u.obj] = true
 		t.ops = append(t.ops, op{part: &rdecl{u.obj, u.obj + 1, false, u.mode, u.weak}})

@@ -58,7 +58,7 @@ func TestFragmentsJoinAgain(t *testing.T) {
 }
 
 // What has been given up, piece by piece, is known by few entries.
-func TestGivenBytesJoin(t *testing.T) {
+func TestReleasedBytesJoin(t *testing.T) {
 	x := make([]byte, 512)
 	var f Flow
 	var root, p Node
@@ -66,7 +66,7 @@ func TestGivenBytesJoin(t *testing.T) {
 	for i := range x {
 		require.NoError(t, p.Release(Slice(x[i:i+1]).InOut(), &f))
 	}
-	require.LessOrEqual(t, inRanges(p.dom).given.n, tidyMin+1)
+	require.LessOrEqual(t, inRanges(p.dom).released.n, tidyMin+1)
 	for i := range x {
 		require.ErrorContains(t, p.Release(Slice(x[i:i+1]).InOut(), &f), "before")
 	}
@@ -139,5 +139,5 @@ func TestSharedObjectsBelow(t *testing.T) {
 	for _, n := range []*Node{a, p, q} {
 		n.Finish(&f)
 	}
-	require.Zero(t, Claims())
+	require.Zero(t, Resources())
 }

@@ -76,8 +76,8 @@ func (p *rprofile) access(r *rand.Rand, id int) rdecl {
 
 // within makes the access one that its parent has declared a part of, mostly, and not given up.
 func (p *rprofile) within(t *mtask, d rdecl, r *rand.Rand) (rdecl, bool) {
-	if t.parent != nil && len(t.uses) > 0 && r.Float64() < .7 {
-		u := t.uses[r.IntN(len(t.uses))]
+	if t.parent != nil && len(t.accs) > 0 && r.Float64() < .7 {
+		u := t.accs[r.IntN(len(t.accs))]
 		if d.object && (u.obj < d.lo || u.obj >= d.hi) {
 			return d, false
 		}
@@ -92,7 +92,7 @@ func (p *rprofile) within(t *mtask, d rdecl, r *rand.Rand) (rdecl, bool) {
 	strict := p.covered && t.strict()
 	for _, b := range d.bytes() {
 		u := t.find(b.obj)
-		if u != nil && u.given && r.Float64() >= p.illegal {
+		if u != nil && u.released && r.Float64() >= p.illegal {
 			return d, false
 		}
 		if strict && (u == nil || !covers(u.decl, d.mode)) {
@@ -104,9 +104,9 @@ func (p *rprofile) within(t *mtask, d rdecl, r *rand.Rand) (rdecl, bool) {
 
 // toRelease makes a Release, legal unless the profile says else: a run of like bytes.
 func (p *rprofile) toRelease(t *rtask, r *rand.Rand) (rdecl, bool) {
-	us := slices.Clone(t.m.uses)
+	us := slices.Clone(t.m.accs)
 	u := us[r.IntN(len(us))]
-	d := rdecl{lo: u.obj, hi: u.obj + 1, mode: u.mode, weak: u.said}
+	d := rdecl{lo: u.obj, hi: u.obj + 1, mode: u.mode, weak: u.declaredWeak}
 	if !t.ranged {
 		for _, v := range rvars {
 			if v.lo <= u.obj && u.obj < v.hi {
@@ -127,7 +127,7 @@ func (p *rprofile) toRelease(t *rtask, r *rand.Rand) (rdecl, bool) {
 		}
 		return d, true
 	}
-	return d, !u.given
+	return d, !u.released
 }
 
 func randomRanges(p *rprofile, seed uint64) ([]raction, error) {
@@ -142,7 +142,7 @@ func randomRanges(p *rprofile, seed uint64) ([]raction, error) {
 		t := run[r.IntN(len(run))]
 		a := raction{task: ids[t]}
 		switch x := r.Float64(); {
-		case x < p.release && len(t.m.uses) > 0:
+		case x < p.release && len(t.m.accs) > 0:
 			d, ok := p.toRelease(t, r)
 			if !ok {
 				continue

@@ -146,7 +146,7 @@ func (w *rworld) spawn(p *rtask, name string, list []rdecl) (t *rtask, refused a
 		}
 		accs = append(accs, rangeTo(w.buf, d))
 		for _, b := range d.bytes() {
-			if u := p.m.find(b.obj); u != nil && u.given {
+			if u := p.m.find(b.obj); u != nil && u.released {
 				illegal = true
 			}
 		}
@@ -197,7 +197,7 @@ func (t *rtask) legalRelease(d rdecl) bool {
 	}
 	for _, b := range d.bytes() {
 		u := t.m.find(b.obj)
-		if u == nil || ordered(u.mode) != ordered(d.mode) || u.said != d.weak || u.given {
+		if u == nil || ordered(u.mode) != ordered(d.mode) || u.declaredWeak != d.weak || u.released {
 			return false
 		}
 	}
@@ -214,7 +214,7 @@ func (w *rworld) release(t *rtask, d rdecl) error {
 	}
 	if legal {
 		for _, b := range d.bytes() {
-			t.m.find(b.obj).given = true
+			t.m.find(b.obj).released = true
 		}
 	}
 	w.collect()

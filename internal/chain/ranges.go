@@ -17,8 +17,9 @@ type sharedObject struct {
 
 type none struct{}
 
-// gone marks bytes that are given up, and linked to what the parent has declared.
-var gone = new(record)
+// releasedMark, as the last record of a byte, says that the parent has given the byte up by
+// Release, and that it is linked to the parent's access.
+var releasedMark = new(record)
 
 // registerRanges is register for a domain of ranges.
 func (p *Node) registerRanges(n *Node, list []Access, f *Flow) bool {
@@ -61,11 +62,11 @@ func (p *Node) registerRanges(n *Node, list []Access, f *Flow) bool {
 	setRanges(n.dom, own)
 	rec.owner = n
 
-	// From the first link on, others cut rec's fragments.
+	// From the first link on, other goroutines cut rec's fragments: copy them.
 	var room [8]span[frag]
 	parts := room[:0]
 	rec.wait = 1
-	for q := (place{}); rec.frags.has(q); q = rec.frags.next(q) {
+	for q := (cursor{}); rec.frags.has(q); q = rec.frags.next(q) {
 		s := rec.frags.at(q)
 		parts = append(parts, *s)
 		if s.v.state&isWeak == 0 {
@@ -88,7 +89,7 @@ func (p *Node) registerRanges(n *Node, list []Access, f *Flow) bool {
 		r.last.replace(s.lo, s.hi, rec)
 	}
 	if r.last.crowded() {
-		// the table is to be as large as the memory in use is divided, not as what was ever named
+		// keeps the table as large as the memory in use is divided, not as all that was ever named
 		r.tidy()
 	}
 	f.drain()
@@ -99,8 +100,8 @@ func (p *Node) registerRanges(n *Node, list []Access, f *Flow) bool {
 	return starts
 }
 
-// joinAll makes n take part in the reductions in list. It panics if list names the memory of one
-// otherwise.
+// joinAll makes n take part in the reductions in list. It panics if list also names the memory of
+// one of them otherwise.
 func (p *Node) joinAll(n *Node, list []Access, f *Flow) {
 	if why := VetReductions(list); why != "" {
 		panic("deps: " + why)
@@ -114,8 +115,8 @@ func (p *Node) joinAll(n *Node, list []Access, f *Flow) {
 	}
 }
 
-// open enters what the parent has declared: the first child to name a byte of it continues the
-// parent's access.
+// open enters the parent's declarations in the table: the first child that names a byte of them
+// continues the parent's access.
 func (r *ranges) open() {
 	if r.last != nil {
 		return
@@ -124,7 +125,7 @@ func (r *ranges) open() {
 	r.own.mu.Lock()
 	defer r.own.mu.Unlock()
 	m := &r.own.frags
-	for p := (place{}); m.has(p); p = m.next(p) {
+	for p := (cursor{}); m.has(p); p = m.next(p) {
 		s := m.at(p)
 		if k := len(r.cover); k > 0 && r.cover[k-1].hi == s.lo {
 			r.cover[k-1].hi = s.hi
@@ -145,12 +146,12 @@ func (r *ranges) vet(x Access) {
 	if x.ptr == nil && !x.isRange() {
 		panicZero()
 	}
-	if lo, hi := x.extent(); r.given != nil && lo < hi && r.given.meets(lo, hi) {
+	if lo, hi := x.extent(); r.released != nil && lo < hi && r.released.meets(lo, hi) {
 		panic(fmt.Sprintf("deps: a child accesses %v, which its parent has given up by Release, or a part of it", x))
 	}
 }
 
-// declare adds x to what the task declares. Bytes that are declared twice are combined.
+// declare adds x to the task's declarations. It combines bytes that are declared twice.
 func (r *ranges) declare(x Access) {
 	lo, hi := x.extent()
 	if lo == hi {
@@ -178,16 +179,17 @@ func (r *ranges) tidy() {
 	}
 	r.last.tidy(func(s *span[*record]) bool {
 		switch s.v {
-		case gone:
+		case releasedMark:
 			return true
-		case &r.own: // with the write token, a child needs no link to it
+		case &r.own: // if it has the write token, a child needs no link to it
 			return !r.own.all(s.lo, s.hi, func(s uint32) bool { return s&hasW != 0 })
 		}
 		return !s.v.all(s.lo, s.hi, finished)
 	}, func(a, b **record) bool { return *a == *b })
 }
 
-// makeRanges makes the domain of p's children one of ranges. The chains of objects go on in a gate.
+// makeRanges turns the domain of p's children into one of ranges. The chains of objects continue in
+// a gate.
 func (p *Node) makeRanges(d *domain, f *Flow) {
 	r := &ranges{last: new(spans[*record])}
 	setRanges(d, r)
@@ -202,8 +204,8 @@ func (p *Node) makeRanges(d *domain, f *Flow) {
 		lo, up := e.key, d.up(e)
 		if up != nil {
 			hi := lo + d.sizeOf(up, e.key)
-			if up.given {
-				r.giveBytes(lo, hi)
+			if up.released {
+				r.markReleased(lo, hi)
 				r.tops = append(r.tops, &top{a: up, lo: lo, hi: hi})
 				continue
 			}
@@ -220,8 +222,8 @@ func (p *Node) makeRanges(d *domain, f *Flow) {
 		}
 		switch s := e.last.state.Load(); {
 		case e.last == up && (s&hasW != 0 || isHolder(s)):
-			// Nothing more comes to its in-port that the children would wait for: it is as if
-			// nobody had named it.
+			// No message can come to its in-port that the children would wait for: treat the object
+			// as if no child had named it.
 		case e.last != up && finished(s):
 			f.set(e.last, closed)
 		default:
@@ -232,14 +234,14 @@ func (p *Node) makeRanges(d *domain, f *Flow) {
 		}
 	}
 	slices.SortFunc(r.tops, func(s, t *top) int { return s.compare(t.lo) })
-	// The gate must count on all its bridges before the first brings something.
+	// The gate must count all its bridges before the first one brings a token.
 	for i, b := range bridges {
 		if last := ends[i]; last.owner() == p { //bug:bridge
 			f.linkChild(last, b.access())
 		} else {
 			f.linkNext(last, b.access(), last.state.Load())
 		}
-		f.set(b.access(), hasChild|childGrp) //bug:bridge
+		f.set(b.access(), hasChild|childInRun) //bug:bridge
 	}
 	d.empty()
 	d.big = nil
@@ -253,11 +255,11 @@ func note(set **spans[none], lo, hi uintptr) {
 	(*set).replace(lo, hi, none{})
 }
 
-// giveBytes notes that no child may name [lo, hi) any more.
-func (r *ranges) giveBytes(lo, hi uintptr) {
-	note(&r.given, lo, hi)
-	if r.given.crowded() {
-		r.given.tidy(func(*span[none]) bool { return true }, func(a, b *none) bool { return true })
+// markReleased notes that children may not name [lo, hi) any more.
+func (r *ranges) markReleased(lo, hi uintptr) {
+	note(&r.released, lo, hi)
+	if r.released.crowded() {
+		r.released.tidy(func(*span[none]) bool { return true }, func(a, b *none) bool { return true })
 	}
 }
 
@@ -273,22 +275,23 @@ func (n *Node) closeRanges(d *domain, f *Flow) {
 		r.giveUp(c.lo, c.hi, f)
 	}
 	for _, t := range r.tops {
-		if !t.a.given {
+		if !t.a.released {
 			r.giveTop(t, f)
 		}
 	}
 	f.drain()
-	// A table that still has the record keeps nothing else.
-	r.tops, r.cover, r.last, r.given, r.held, r.heldKeys, r.shared = nil, nil, nil, nil, nil, nil, nil
+	// A table that still has the record must keep nothing else alive.
+	r.tops, r.cover, r.last, r.released, r.held, r.heldKeys, r.shared = nil, nil, nil, nil, nil, nil, nil
 }
 
-// giveUp joins the ports of own, or links it behind the children's records, in [lo, hi).
+// giveUp gives up own in [lo, hi): it joins own's ports there, or links own after the children's
+// records.
 func (r *ranges) giveUp(lo, hi uintptr, f *Flow) {
 	r.last.walk(lo, hi, func(lo, hi uintptr, last **record) {
 		switch {
-		case last == nil: // the write token is there, and has gone through
+		case last == nil: // the write token has come, and no child uses the bytes any more
 			emit(f, &r.own, lo, hi, outW)
-		case *last == gone:
+		case *last == releasedMark:
 		case *last == &r.own:
 			emit(f, &r.own, lo, hi, through)
 		default:
@@ -303,16 +306,16 @@ func (r *ranges) giveTop(t *top, f *Flow) {
 		switch {
 		case last == nil:
 			emit(f, &r.sink.record, lo, hi, hasW)
-		case *last == gone: // by another object that overlaps
+		case *last == releasedMark: // released with another object that overlaps
 		default:
 			(*last).follow(lo, hi, &r.sink.record, 0, f)
 		}
 	})
-	r.last.replace(t.lo, t.hi, gone)
+	r.last.replace(t.lo, t.hi, releasedMark)
 	r.sink.give(t, f)
 }
 
-// top returns the parent's access to the object at key, nil if there is none.
+// top returns the parent's access to the object at key; nil if there is none.
 func (r *ranges) top(key object) *top {
 	if i, ok := slices.BinarySearchFunc(r.tops, addr(key), (*top).compare); ok {
 		return r.tops[i]
@@ -326,9 +329,9 @@ func (t *top) compare(lo uintptr) int { return cmp.Compare(t.lo, lo) }
 // one of ranges.
 func (r *ranges) releaseObject(key object, f *Flow) {
 	t := r.top(key)
-	t.a.given = true
+	t.a.released = true
 	r.giveTop(t, f)
-	r.giveBytes(t.lo, t.hi)
+	r.markReleased(t.lo, t.hi)
 	f.drain()
 }
 
@@ -346,8 +349,8 @@ func (r *ranges) release(x Access, f *Flow) error {
 		return err
 	}
 	r.giveUp(lo, hi, f)
-	r.last.replace(lo, hi, gone)
-	r.giveBytes(lo, hi)
+	r.last.replace(lo, hi, releasedMark)
+	r.markReleased(lo, hi)
 	f.drain()
 	return nil
 }
@@ -366,14 +369,14 @@ func (r *ranges) mayRelease(x Access, lo, hi uintptr) (err error) {
 			err = fmt.Errorf("deps: Release of %v: the task has declared %s for bytes %d to %d of it", x, got.how, a-lo, b-lo)
 		}
 	})
-	if err == nil && r.given != nil && r.given.meets(lo, hi) {
+	if err == nil && r.released != nil && r.released.meets(lo, hi) {
 		err = fmt.Errorf("deps: Release of %v: the task has given it up before, or a part of it", x)
 	}
 	return err
 }
 
-// leave takes the first k accesses of n out of the table again. Unlike undo it leaves nothing of
-// them behind.
+// leave takes the first k accesses of n out of the table again. Unlike undo it leaves no access
+// there.
 func (n *Node) leave(d *domain, k int32) {
 	for i := range k {
 		a := n.at(i)
@@ -389,9 +392,9 @@ func (r *record) count() int {
 	return r.frags.n
 }
 
-// Accesses returns how many objects n accesses; in a domain of ranges, how many pieces of memory
-// that it uses in different ways or that have others between them. It is for the creator, before
-// the task can start.
+// Accesses returns the number of objects that n accesses. In a domain of ranges it returns the
+// number of fragments: pieces of memory that the task accesses in one way and that have no gap.
+// Only the creator may call it, before the task can start.
 func (n *Node) Accesses() int {
 	if r := rangesOf(n); r != nil {
 		return r.own.count()

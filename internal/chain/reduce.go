@@ -10,46 +10,46 @@ import (
 	"weft/internal/xatomic"
 )
 
-// Reduced is a reduction as a runtime sees it, without its type: package deps has what users see of
-// it. To the engine a Reduce access is a weak InOut: its task does not wait, and what follows waits
-// for it. The rest is the runtime's: it hands out private copies, and spawns a task that combines
-// them (package task, README.md, "Reductions").
+// Reduced is a reduction as a runtime sees it, without its type; package deps has the typed form
+// for users. To the engine a Reduce access is a weak InOut: its task does not wait, and later
+// accesses wait for it. The runtime does the rest: it hands out private copies, and spawns a task
+// that combines them (package task, README.md, "Reductions").
 type Reduced struct {
 	// Constant after Init.
 	key  object  // names the object
 	n    int     // elements of a copy
 	size uintptr // of the object, in bytes
 	ops  Ops
-	site uintptr // where the program made it
+	site uintptr // program counter of the call that made it
 
-	kept struct { // copies of groups that are over
+	kept struct { // closed groups, for reuse
 		mu     xatomic.Mutex
-		groups []*Group // +checklocks:mu
+		groups []*ReductionGroup // +checklocks:mu
 	}
 }
 
-// Ops is what a reduction does with its private copies.
+// Ops are the operations of a reduction on its private copies.
 type Ops struct {
 	Fresh   func() any                 // returns memory for a copy
 	Init    func(copy any)             // gives it the neutral value
 	Combine func(copy any, lo, hi int) // merges it into the elements lo to hi of the object
 }
 
-// Init makes r the reduction of n elements, the first of which is object, for the caller of its own
-// caller.
+// Init makes r the reduction of n elements, the first of which is object. The site of r is the
+// caller of Init's caller.
 func (r *Reduced) Init(object Access, n int, ops Ops) {
 	var pc [1]uintptr
 	runtime.Callers(3, pc[:])
 	r.key, r.n, r.size, r.ops, r.site = object.ptr, n, uintptr(n)*object.size(), ops, pc[0]
 }
 
-// InOut returns the access of the task that combines: all of the object.
+// InOut returns the access of the combining task: to all of the object.
 func (r *Reduced) InOut() Access {
 	return Access{ptr: r.key, how: how{mode: ModeInOut}, sizeHi: uint16(r.size >> 32), sizeLo: uint32(r.size)}
 }
 
-// Concurrent returns an access by which tasks that contribute to copies can be ordered with those
-// that access the object.
+// Concurrent returns an access that orders tasks which contribute to copies with tasks that access
+// the object.
 func (r *Reduced) Concurrent() Access {
 	a := r.InOut()
 	a.mode = ModeConcurrent
@@ -72,8 +72,8 @@ func (r *Reduced) Meets(a Access) bool {
 	return max(lo, at) < min(hi, at+r.size)
 }
 
-// clash says why x, one of list, cannot be combined with an earlier access of the same task to the
-// same object.
+// clash says why x, one of list, cannot be combined with a, an earlier access of the same task to
+// the same object; "" if it can.
 func clash(a *access, x Access, list []Access) string {
 	got := modeOf(a.state.Load())
 	if got != ModeReduce && x.mode != ModeReduce {
@@ -90,14 +90,15 @@ func clash(a *access, x Access, list []Access) string {
 	return ""
 }
 
-// extent returns the bytes that r is found by. The reduction of an empty slice has one, which is
-// its own.
+// extent returns the bytes by which r is found. The reduction of an empty slice has one byte, its
+// own.
 func (r *Reduced) extent() (lo, hi uintptr) {
 	lo = addr(r.key)
 	return lo, lo + max(r.size, 1)
 }
 
-// Overlap says that r and other, in which one task would take part, have memory in common.
+// Overlap returns the error text for a task that would take part in r and other, which have memory
+// in common.
 func (r *Reduced) Overlap(other *Reduced) string {
 	if r.key == other.key {
 		return fmt.Sprintf("a task takes part in two reductions of object %p; a reduction is the only access of its task to the object", r.key)

@@ -12,13 +12,13 @@ import (
 // Reductions is a list of reductions, each with a V, in the order in which they were added. It
 // finds a reduction by the memory that is reduced, in logarithmic time. The zero value is empty.
 //
-// Invariant: no two of the reductions have memory in common. The caller sees to it, by Meeting.
+// Invariant: no two of the reductions have memory in common. The caller ensures it, by Meeting.
 type Reductions[V any] struct {
-	all   []reduction[V] // with an index, those that were taken out are zero
-	holes int            // how many these are
-	first int            // all before it are zero
+	all   []reduction[V] // with an index, entries that were taken out are zero
+	holes int            // number of zero entries
+	first int            // all entries before it are zero
 
-	// index has the places in all by memory; nil while there are few.
+	// index has the positions in all, by memory; nil while there are few.
 	index *spans[int32]
 }
 
@@ -28,14 +28,15 @@ type reduction[V any] struct {
 }
 
 const (
-	fewReductions  = 16 // that are searched one by one (guess: the time of a search in the index)
-	keptReductions = 64 // for which an empty list keeps memory (guess)
+	// number that is searched one by one (guess: as long as a search in the index)
+	fewReductions  = 16
+	keptReductions = 64 // number for which an empty list keeps memory (guess)
 )
 
 // Len returns the number of reductions.
 func (l *Reductions[V]) Len() int { return len(l.all) - l.holes }
 
-// All goes through the list.
+// All iterates over the list.
 func (l *Reductions[V]) All() iter.Seq[*V] {
 	return func(yield func(*V) bool) {
 		for i := range l.all {
@@ -50,7 +51,7 @@ func (l *Reductions[V]) All() iter.Seq[*V] {
 func (l *Reductions[V]) Find(r *Reduced) *V {
 	if l.index != nil {
 		lo, _ := r.extent()
-		if p := l.index.seek(lo); l.index.has(p) {
+		if p := l.index.search(lo); l.index.has(p) {
 			if x := &l.all[l.index.at(p).v]; x.r == r {
 				return &x.v
 			}
@@ -74,14 +75,14 @@ func (l *Reductions[V]) Meeting(a Access, but *Reduced) *V {
 	return nil
 }
 
-// AllMeeting goes through the reductions whose memory a names.
+// AllMeeting iterates over the reductions whose memory a names.
 func (l *Reductions[V]) AllMeeting(a Access) iter.Seq[*V] {
 	return func(yield func(*V) bool) {
 		l.eachMeeting(a, func(i int) bool { return yield(&l.all[i].v) })
 	}
 }
 
-// TakeMeeting is Meeting that takes the reduction out of the list.
+// TakeMeeting is Meeting, and takes the reduction out of the list.
 func (l *Reductions[V]) TakeMeeting(a Access, but *Reduced) (v V, ok bool) {
 	if i := l.meeting(a, but); i >= 0 {
 		return l.take(i), true
@@ -111,8 +112,8 @@ func (l *Reductions[V]) meeting(a Access, but *Reduced) (at int) {
 	return at
 }
 
-// eachMeeting calls f for the places in all of the reductions whose memory a names, until f returns
-// false.
+// eachMeeting calls f with the positions in all of the reductions whose memory a names, until f
+// returns false.
 func (l *Reductions[V]) eachMeeting(a Access, f func(i int) bool) {
 	if l.index == nil {
 		for i := range l.all {
@@ -126,7 +127,7 @@ func (l *Reductions[V]) eachMeeting(a Access, f func(i int) bool) {
 	if !a.isRange() {
 		hi = max(hi, lo+1)
 	}
-	for p := l.index.seek(lo); l.index.has(p) && l.index.at(p).lo < hi; p = l.index.next(p) {
+	for p := l.index.search(lo); l.index.has(p) && l.index.at(p).lo < hi; p = l.index.next(p) {
 		if i := int(l.index.at(p).v); l.all[i].r.Meets(a) && !f(i) {
 			return
 		}
@@ -156,7 +157,8 @@ func (l *Reductions[V]) enter(i int) {
 	l.index.replace(lo, hi, int32(i))
 }
 
-// take takes out what is at i. With an index it leaves a hole. When most are holes, it closes them.
+// take removes the entry at i and returns its V. With an index it leaves a hole; when more than
+// half are holes, it closes them.
 func (l *Reductions[V]) take(i int) V {
 	x := l.all[i]
 	if l.index == nil {
@@ -164,11 +166,11 @@ func (l *Reductions[V]) take(i int) V {
 		return x.v
 	}
 	lo, _ := x.r.extent()
-	p := l.index.seek(lo)
+	p := l.index.search(lo)
 	l.index.erase(p, l.index.next(p))
 	l.all[i] = reduction[V]{}
 	if l.holes++; l.holes > len(l.all)/2 {
-		// gives memory back
+		// frees memory
 		l.all = copyOf(slices.DeleteFunc(l.all, func(x reduction[V]) bool { return x.r == nil }), len(l.all)-l.holes)
 		l.holes, l.first, l.index = 0, 0, nil
 		if len(l.all) > fewReductions {
@@ -187,8 +189,8 @@ func (l *Reductions[V]) Clear() {
 	l.holes, l.first, l.index = 0, 0, nil
 }
 
-// VetReductions says why the accesses of list cannot be of one task: one of them names memory that
-// another one reduces. It returns "" if none does.
+// VetReductions returns why the accesses of list cannot belong to one task: one of them names
+// memory that another one reduces. It returns "" if they can.
 func VetReductions(list []Access) string {
 	var l Reductions[Access]
 	for _, x := range list {

@@ -126,7 +126,7 @@ func objects(v []int) (list []Access) {
 
 // A group has a shard for each worker, rounded up to a power of two, and no more than some. A
 // reduction keeps some of its copies, and no more.
-func TestGroupsOfReduction(t *testing.T) {
+func TestReductionGroups(t *testing.T) {
 	for workers, want := range map[int]int{0: 1, 1: 1, 2: 2, 3: 4, 8: 8, 9: 16, 16: 16, 17: 16, 1000: 16} {
 		g := NewReduction(new(int), Sum[int]()).Open(workers)
 		require.Len(t, g.shards, want, "%d workers", workers)

@@ -8,9 +8,9 @@ import (
 )
 
 // Release gives up n's access x before the body ends. The access must be declared in just this mode
-// (Out is InOut by another name) and strength, and must not be given up yet; else an error says
-// what was declared. The children's accesses to the object so far are waited for by what follows;
-// children made later may not name it.
+// (Out equals InOut) and strength, and must not be given up yet; else the error says what was
+// declared. Later accesses wait for the accesses of n's children to the object so far; children
+// made later may not name it.
 //
 // Only the body of n may call it.
 func (n *Node) Release(x Access, f *Flow) error {
@@ -38,7 +38,7 @@ func (n *Node) release(x Access, f *Flow) error {
 	if got := modeOf(s); got != x.mode.order() || isWeakly(s) != x.weak {
 		return fmt.Errorf("deps: Release of %v: the task has declared %s", x, written(got, x.object(), isWeakly(s)))
 	}
-	if a.given {
+	if a.released {
 		return fmt.Errorf("deps: Release of %v: the task has given it up before", x)
 	}
 	if r != nil {
@@ -48,24 +48,24 @@ func (n *Node) release(x Access, f *Flow) error {
 	if n.dom != nil && n.dom.n > 0 {
 		e := n.dom.probe(addr(x.object()))
 		last := e.last
-		a.given, e.last = true, a
+		a.released, e.last = true, a
 		if last != a {
 			f.linkUp(last, a)
 			return nil
 		}
 	}
-	a.given = true
+	a.released = true
 	f.set(a, through)
 	return nil
 }
 
-// scanMax is the largest number of accesses that Release goes through one by one (guess: the time
-// of two entries of a table for each look).
+// scanMax is the largest number of accesses that Release searches one by one (guess: as long as two
+// cold table entries for each lookup).
 const scanMax = 64
 
-// near is find for Release, in constant time. It looks beside the access of the last call and at
-// both ends, since lists are mostly gone through in order. Where that does not find it, it makes an
-// index.
+// near is find for Release, in constant time. It checks the neighbours of the access that the last
+// call found, and both ends, since programs mostly release in the order of the list. If that fails,
+// it makes an index.
 func (n *Node) near(key object, f *Flow) *access {
 	if n.count <= scanMax || n.dom != nil && (n.dom.n > 0 || inRanges(n.dom) != nil) {
 		return n.find(key)
@@ -74,10 +74,10 @@ func (n *Node) near(key object, f *Flow) *access {
 		n.makeDomain()
 	}
 	end := n.count - 1
-	last := min(n.dom.released, end) // perhaps of an earlier task
+	last := min(n.dom.releaseHint, end) // releaseHint may be an earlier task's
 	for _, i := range [...]int32{min(last+1, end), max(last-1, 0), last, 0, end} {
 		if a := n.at(i); a.ref() == key {
-			n.dom.released = i
+			n.dom.releaseHint = i
 			return a
 		}
 	}
@@ -87,9 +87,9 @@ func (n *Node) near(key object, f *Flow) *access {
 	return n.dom.own.probe(addr(key)).last
 }
 
-// makeIndex makes a table of n's accesses for Release. That of the children's domain, which is
-// empty, would do as well, but to give an access up by it costs one more line, and to end the task
-// a walk through it.
+// makeIndex makes a table of n's accesses for Release. The table of the children's domain, which is
+// empty, would do as well. But then a release would touch one more line, and the end of the task
+// would walk the table.
 func (n *Node) makeIndex(f *Flow) {
 	x := new(domain)
 	x.roomFor(n)

@@ -13,14 +13,14 @@ import (
 func keepsNothing(t *testing.T, n *Node) {
 	t.Helper()
 	require.True(t, n.more == nil && n.dom == nil && !n.hasDom)
-	require.Equal(t, [groupLen]*access{}, n.succs)
-	require.Equal(t, [groupLen]object{}, n.objs)
+	require.Equal(t, [blockLen]*access{}, n.succs)
+	require.Equal(t, [blockLen]object{}, n.objs)
 }
 
 // A node that is retired for good comes out of no list. It keeps nothing as soon as nothing refers
 // to it: at once, or when its last successor is known.
 func TestRetireForGood(t *testing.T) {
-	for _, k := range []int{0, 1, groupLen, groupLen + 1, maxRested + 5} {
+	for _, k := range []int{0, 1, blockLen, blockLen + 1, maxRested + 5} {
 		x := make([]int, k+1)
 		for _, followed := range []bool{false, true} {
 			var f Flow
@@ -51,7 +51,7 @@ func TestRetireForGood(t *testing.T) {
 // A task that is over keeps no object alive, though its node may be the last of chains. What an
 // access has passed down is a child's.
 func TestRetiredKeepsNoObjects(t *testing.T) {
-	for _, k := range []int{1, groupLen, groupLen + 2, 3 * groupLen} {
+	for _, k := range []int{1, blockLen, blockLen + 2, 3 * blockLen} {
 		x := make([]int, k)
 		var f Flow
 		var root, n, next Node
@@ -87,7 +87,7 @@ func TestWhatLingersKeepsNoChild(t *testing.T) {
 	p.Retire()
 	require.Same(t, &after, f.NextReady())
 	require.Nil(t, p.at(0).succ())
-	require.Equal(t, int32(isLeft), p.refs.Load())
+	require.Equal(t, int32(leftToGC), p.refs.Load())
 	end(&after)
 }
 

@@ -23,12 +23,12 @@ import (
 
 // lateTask is a task of such a program.
 type lateTask struct {
-	name   string
-	list   string // accesses, as in rangeSketches
-	after  string // names of the tasks that end before it starts
-	ended  bool   // the body has ended before the others go on
-	later  bool   // made, under the root, while the others go on
-	parent string // empty: the root
+	name    string
+	list    string // accesses, as in rangeSketches
+	after   string // names of the tasks that end before it starts
+	ended   bool   // the body has ended before the others go on
+	spawned bool   // made, under the root, while the others go on
+	parent  string // empty: the root
 }
 
 type lateRun struct {
@@ -61,7 +61,7 @@ var lateBytes [16]byte
 func lateProgram(list []lateTask, lingers bool) func(*explorer.Run) {
 	return func(r *explorer.Run) {
 		w := &lateWorld{r: r, of: map[*chain.Node]*lateRun{}, named: map[string]*lateRun{}, buf: lateBytes[:], may: lingers}
-		chain.OnTouch(func(any) {})
+		chain.OnCheckLive(func(any) {})
 		w.root.lateTask = &lateTask{name: "root"}
 		w.named[""] = &w.root
 		var f chain.Flow
@@ -73,7 +73,7 @@ func lateProgram(list []lateTask, lingers bool) func(*explorer.Run) {
 			if t.up != &w.root {
 				t.up.kids++
 			}
-			if t.later {
+			if t.spawned {
 				continue
 			}
 			t.started = w.register(t, &f)
@@ -85,10 +85,10 @@ func lateProgram(list []lateTask, lingers bool) func(*explorer.Run) {
 				t.node.Finish(&f)
 			}
 		}
-		chain.OnTouch(r.Plain)
+		chain.OnCheckLive(r.Plain)
 		for _, t := range w.tasks {
 			switch {
-			case t.later || !t.started:
+			case t.spawned || !t.started:
 			case t.ended:
 				t.live.Init(int32(t.kids))
 			default:
@@ -98,7 +98,7 @@ func lateProgram(list []lateTask, lingers bool) func(*explorer.Run) {
 		r.Go("root", func() {
 			var f chain.Flow
 			for _, t := range w.tasks {
-				if t.later {
+				if t.spawned {
 					if w.register(t, &f) {
 						w.start(t)
 					}
@@ -109,7 +109,7 @@ func lateProgram(list []lateTask, lingers bool) func(*explorer.Run) {
 			w.collect(&f)
 		})
 		r.End(func() error {
-			chain.OnTouch(nil)
+			chain.OnCheckLive(nil)
 			return w.verify()
 		})
 	}
@@ -189,21 +189,21 @@ var latePrograms = map[string]struct {
 		{name: "w", list: "inout(0..4)"},
 		{name: "a", list: "in(0..4)", after: "w"},
 		{name: "b", list: "in(0..4)", after: "w"},
-		{name: "c", list: "in(0..4)", after: "w", later: true},
-		{name: "n", list: "inout(0..4)", after: "w a b c", later: true},
+		{name: "c", list: "in(0..4)", after: "w", spawned: true},
+		{name: "n", list: "inout(0..4)", after: "w a b c", spawned: true},
 	}},
 	"solo readers behind readers that wait": {list: []lateTask{
 		{name: "w", list: "inout(0..4)"},
 		{name: "v", list: "inout(6..8)"},
 		{name: "a", list: "in(0..4) in(6..8)", after: "w v"},
-		{name: "b", list: "in(0..4)", after: "w", later: true},
-		{name: "n", list: "inout(0..4)", after: "w a b", later: true},
+		{name: "b", list: "in(0..4)", after: "w", spawned: true},
+		{name: "n", list: "inout(0..4)", after: "w a b", spawned: true},
 	}},
 	"a solo writer": {list: []lateTask{
 		{name: "w", list: "inout(0..4)"},
 		{name: "a", list: "in(0..4)", after: "w"},
-		{name: "n", list: "inout(0..4)", after: "w a", later: true},
-		{name: "b", list: "in(0..4)", after: "w a n", later: true},
+		{name: "n", list: "inout(0..4)", after: "w a", spawned: true},
+		{name: "b", list: "in(0..4)", after: "w a n", spawned: true},
 	}},
 	// One goroutine has the read token of all bytes for the access of p, another one starts c,
 	// whose end brings the write token. Nobody follows p, whose memory comes free by that.
@@ -242,8 +242,8 @@ var latePrograms = map[string]struct {
 	"into a gate": {lingers: true, list: []lateTask{
 		{name: "w", list: "inout(0..4)"},
 		{name: "v", list: "inout(2..6)"},
-		{name: "c", list: "in[1:5]", after: "w v", later: true},
-		{name: "d", list: "inout[3:4]", after: "w v c", later: true},
+		{name: "c", list: "in[1:5]", after: "w v", spawned: true},
+		{name: "d", list: "inout[3:4]", after: "w v c", spawned: true},
 	}},
 }
 

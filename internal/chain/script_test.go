@@ -102,7 +102,7 @@ func (s *script) reset() {
 	if s.w != nil {
 		s.w.finish(func(int) int { return 0 })
 		require.NoError(s.t, s.w.err)
-		require.Zero(s.t, chain.Claims(), "objects are still held")
+		require.Zero(s.t, chain.Resources(), "objects are still held")
 	}
 	s.w = newWorld(scriptObjects)
 	s.tasks = map[string]*wtask{"root": s.w.root}

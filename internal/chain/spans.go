@@ -3,31 +3,31 @@
 
 package chain
 
-// A span is an interval of addresses with a value. It is never empty.
+// A span is an interval [lo, hi) of addresses with a value. It is never empty.
 type span[V any] struct {
-	lo, hi uintptr // [lo, hi)
+	lo, hi uintptr
 	v      V
 }
 
-// spans is an ordered list of disjoint spans: an array while there are few of them, else a list of
-// arrays. To find one takes logarithmic time; to insert or to cut one moves no more than one array
-// and, once in half an array's length, the list of arrays.
+// spans is an ordered list of disjoint spans: an array while there are few, else a list of arrays.
+// A search takes logarithmic time. An insertion or a cut moves at most one array and, once in half
+// an array's length, the list of arrays.
 //
-// The zero value is empty. It must not be copied, and has no lock of its own.
+// The zero value is empty. It must not be copied, and has no lock.
 type spans[V any] struct {
 	leaves [][]span[V] // none is empty
 	n      int
-	limit  int // n at which tidy is worth its time
+	limit  int // n from which tidy pays
 	asked  int // calls of crowded since the last tidy
 
-	// Memory of the first span: most lists have just one.
+	// Storage for the first span: most lists have just one.
 	top   [1][]span[V]
 	first [1]span[V]
 }
 
 const (
-	leafMax = 64 // spans in an array (guess: some cache lines to move)
-	tidyMin = 8  // spans that are never tidied (guess)
+	leafMax = 64 // spans in an array (guess: a few cache lines to move)
+	tidyMin = 8  // number of spans that is never tidied (guess)
 )
 
 // reserve makes room for n spans. Precondition: the list has never had any.
@@ -37,11 +37,11 @@ func (m *spans[V]) reserve(n int) {
 	}
 }
 
-// A place is the position of a span. Insertions make it invalid.
-type place struct{ leaf, i int }
+// A cursor is the position of a span. Insertions invalidate it.
+type cursor struct{ leaf, i int }
 
-// seek returns the place of the first span that ends after x, or the place behind all.
-func (m *spans[V]) seek(x uintptr) place {
+// search returns the cursor of the first span that ends after x, or the cursor after the last span.
+func (m *spans[V]) search(x uintptr) cursor {
 	lo, hi := 0, len(m.leaves)
 	for lo < hi {
 		k := int(uint(lo+hi) >> 1)
@@ -51,7 +51,7 @@ func (m *spans[V]) seek(x uintptr) place {
 			lo = k + 1
 		}
 	}
-	p := place{leaf: lo}
+	p := cursor{leaf: lo}
 	if lo == len(m.leaves) {
 		return p
 	}
@@ -68,45 +68,45 @@ func (m *spans[V]) seek(x uintptr) place {
 }
 
 // has reports whether there is a span at p.
-func (m *spans[V]) has(p place) bool { return p.leaf < len(m.leaves) }
+func (m *spans[V]) has(p cursor) bool { return p.leaf < len(m.leaves) }
 
 // at returns the span at p, until the next insertion.
-func (m *spans[V]) at(p place) *span[V] { return &m.leaves[p.leaf][p.i] }
+func (m *spans[V]) at(p cursor) *span[V] { return &m.leaves[p.leaf][p.i] }
 
-func (m *spans[V]) next(p place) place {
+func (m *spans[V]) next(p cursor) cursor {
 	if p.i++; p.i == len(m.leaves[p.leaf]) {
-		return place{leaf: p.leaf + 1}
+		return cursor{leaf: p.leaf + 1}
 	}
 	return p
 }
 
-func (m *spans[V]) prev(p place) place {
+func (m *spans[V]) prev(p cursor) cursor {
 	if p.i == 0 {
-		return place{p.leaf - 1, len(m.leaves[p.leaf-1]) - 1}
+		return cursor{p.leaf - 1, len(m.leaves[p.leaf-1]) - 1}
 	}
 	p.i--
 	return p
 }
 
-// insert puts s before p and returns its place. p may be one behind the end of an array.
-func (m *spans[V]) insert(p place, s span[V]) place {
+// insert puts s before p and returns its cursor. p may be one past the end of an array.
+func (m *spans[V]) insert(p cursor, s span[V]) cursor {
 	m.n++
 	if len(m.leaves) == 0 {
 		if m.top[0] == nil {
 			m.top[0] = m.first[:0]
 		}
-		m.top[0] = append(m.top[0][:0], s) // what it held is erased
+		m.top[0] = append(m.top[0][:0], s) // overwrites a span that was erased
 		m.leaves = m.top[:]
-		return place{}
+		return cursor{}
 	}
 	if p.leaf == len(m.leaves) {
-		p = place{p.leaf - 1, len(m.leaves[p.leaf-1])}
+		p = cursor{p.leaf - 1, len(m.leaves[p.leaf-1])}
 	}
 	if l := m.leaves[p.leaf]; len(l) == leafMax {
-		if p.leaf == len(m.leaves)-1 && p.i == leafMax { // addresses that only grow
+		if p.leaf == len(m.leaves)-1 && p.i == leafMax { // ascending addresses
 			l := append(make([]span[V], 0, leafMax), s)
 			m.leaves = append(m.leaves, l)
-			return place{leaf: p.leaf + 1}
+			return cursor{leaf: p.leaf + 1}
 		}
 		const half = leafMax / 2
 		right := copyOf(l[half:], leafMax)
@@ -114,24 +114,25 @@ func (m *spans[V]) insert(p place, s span[V]) place {
 		m.leaves[p.leaf] = l[:half]
 		m.leaves = insertAt(m.leaves, p.leaf+1, right)
 		if p.i > half {
-			p = place{p.leaf + 1, p.i - half}
+			p = cursor{p.leaf + 1, p.i - half}
 		}
 	}
 	m.leaves[p.leaf] = insertAt(m.leaves[p.leaf], p.i, s)
 	return p
 }
 
-// cut makes two spans of the one at p, the first of them up to x, and returns the place of the
-// first. Precondition: x is inside.
-func (m *spans[V]) cut(p place, x uintptr) place {
+// cut cuts the span at p at x and returns the cursor of the first part. Precondition: x is inside
+// the span.
+func (m *spans[V]) cut(p cursor, x uintptr) cursor {
 	s := *m.at(p)
 	m.at(p).hi = x
 	s.lo = x
-	return m.prev(m.insert(place{p.leaf, p.i + 1}, s))
+	return m.prev(m.insert(cursor{p.leaf, p.i + 1}, s))
 }
 
-// narrow cuts the span at p so that a span is its part in [lo, hi), and returns the place of that.
-func (m *spans[V]) narrow(p place, lo, hi uintptr) place {
+// narrow cuts the span at p at lo and hi if these are inside, and returns the cursor of the part in
+// [lo, hi).
+func (m *spans[V]) narrow(p cursor, lo, hi uintptr) cursor {
 	if m.at(p).lo < lo {
 		p = m.next(m.cut(p, lo))
 	}
@@ -141,10 +142,10 @@ func (m *spans[V]) narrow(p place, lo, hi uintptr) place {
 	return p
 }
 
-// fill calls f for each part of [lo, hi), cut to fit: for the spans that are there, and for
-// new ones in the gaps, which have a zero value.
+// fill calls f for spans that make up [lo, hi): existing ones, cut to fit, and new ones with the
+// zero value in the gaps.
 func (m *spans[V]) fill(lo, hi uintptr, f func(s *span[V], isNew bool)) {
-	p := m.seek(lo)
+	p := m.search(lo)
 	for lo < hi {
 		if !m.has(p) || m.at(p).lo > lo {
 			end := hi
@@ -162,10 +163,10 @@ func (m *spans[V]) fill(lo, hi uintptr, f func(s *span[V], isNew bool)) {
 	}
 }
 
-// walk calls f for each part of [lo, hi), without cutting: with the value of the span that it is
-// in, or with nil for a gap. f must not change the list.
+// walk calls f for each part of [lo, hi), without cutting: with the value of the span that contains
+// the part, or with nil for a gap. f must not change the list.
 func (m *spans[V]) walk(lo, hi uintptr, f func(lo, hi uintptr, v *V)) {
-	for p := m.seek(lo); m.has(p); p = m.next(p) {
+	for p := m.search(lo); m.has(p); p = m.next(p) {
 		s := m.at(p)
 		if s.lo >= hi {
 			break
@@ -183,15 +184,15 @@ func (m *spans[V]) walk(lo, hi uintptr, f func(lo, hi uintptr, v *V)) {
 	}
 }
 
-// meets reports whether a span has a part in [lo, hi).
+// meets reports whether a span overlaps [lo, hi).
 func (m *spans[V]) meets(lo, hi uintptr) bool {
-	p := m.seek(lo)
+	p := m.search(lo)
 	return m.has(p) && m.at(p).lo < hi
 }
 
 // replace makes [lo, hi) one span with value v.
 func (m *spans[V]) replace(lo, hi uintptr, v V) {
-	p := m.seek(lo)
+	p := m.search(lo)
 	if !m.has(p) || m.at(p).lo >= hi {
 		m.insert(p, span[V]{lo, hi, v})
 		return
@@ -203,15 +204,15 @@ func (m *spans[V]) replace(lo, hi uintptr, v V) {
 	if m.at(p).lo < lo {
 		m.cut(p, lo)
 	}
-	if p = m.seek(hi); m.has(p) && m.at(p).lo < hi {
+	if p = m.search(hi); m.has(p) && m.at(p).lo < hi {
 		m.cut(p, hi)
 	}
-	m.erase(m.seek(lo), m.seek(hi))
-	m.insert(m.seek(lo), span[V]{lo, hi, v})
+	m.erase(m.search(lo), m.search(hi))
+	m.insert(m.search(lo), span[V]{lo, hi, v})
 }
 
-// erase takes out the spans from p to the one before q.
-func (m *spans[V]) erase(p, q place) {
+// erase removes the spans from p up to, not including, q.
+func (m *spans[V]) erase(p, q cursor) {
 	if p.leaf == q.leaf {
 		if p.i < q.i {
 			m.n -= q.i - p.i
@@ -236,20 +237,20 @@ func (m *spans[V]) erase(p, q place) {
 	m.leaves = removeAt(m.leaves, from, q.leaf)
 }
 
-// crowded is called after each change and reports whether a tidy is worth its time: there are twice
-// as many spans as after the last, or there were many changes.
+// crowded is called after each change and reports whether tidy pays: there are twice as many spans
+// as after the last tidy, or there were many changes.
 func (m *spans[V]) crowded() bool {
 	m.asked++
 	return m.n > tidyMin && (m.n > m.limit || m.asked > 4*m.n)
 }
 
-// tidy drops the spans that keep refuses, and joins neighbours that are the same.
+// tidy drops the spans for which keep is false, and joins adjacent spans for which same is true.
 func (m *spans[V]) tidy(keep func(s *span[V]) bool, same func(a, b *V) bool) {
 	old := m.leaves
 	var out [][]span[V]
 	var cur []span[V]
 	if len(old) == 1 {
-		out, cur = old[:0], old[0][:0] // in place: what is written has been read
+		out, cur = old[:0], old[0][:0] // in place: writes stay behind reads
 	} else {
 		cur = make([]span[V], 0, leafMax)
 	}

@@ -19,7 +19,7 @@ func checkSpans(t *testing.T, m *spans[int], flat flatSpans) {
 	n := 0
 	end := uintptr(0)
 	got := make(flatSpans, len(flat))
-	for p := (place{}); m.has(p); p = m.next(p) {
+	for p := (cursor{}); m.has(p); p = m.next(p) {
 		s := m.at(p)
 		require.Less(t, s.lo, s.hi)
 		require.GreaterOrEqual(t, s.lo, end)
@@ -76,7 +76,7 @@ func TestSpans(t *testing.T) {
 						}
 					}
 				case 3: // what is there
-					for p := m.seek(a); m.has(p) && m.at(p).lo < b; p = m.next(p) {
+					for p := m.search(a); m.has(p) && m.at(p).lo < b; p = m.next(p) {
 						p = m.narrow(p, a, b)
 						require.True(t, m.at(p).lo >= a && m.at(p).hi <= b)
 						m.at(p).v += 7
@@ -115,7 +115,7 @@ func TestSpans(t *testing.T) {
 							}
 						}
 						require.False(t, m.crowded() && m.n > tidyMin)
-						for p := (place{}); m.has(p) && m.has(m.next(p)); p = m.next(p) {
+						for p := (cursor{}); m.has(p) && m.has(m.next(p)); p = m.next(p) {
 							s, q := m.at(p), m.at(m.next(p))
 							require.False(t, s.hi == q.lo && s.v == q.v, "equal neighbours")
 						}
@@ -145,7 +145,7 @@ func TestSpansGrow(t *testing.T) {
 	for range 3 { // empty, and used again
 		m.tidy(func(*span[int]) bool { return false }, func(a, b *int) bool { return false })
 		require.Zero(t, m.n)
-		require.False(t, m.has(m.seek(0)))
+		require.False(t, m.has(m.search(0)))
 		m.replace(5, 6, 1)
 		m.replace(7, 8, 2)
 		flat := make(flatSpans, 10)

@@ -25,13 +25,13 @@ import (
 type cost struct {
 	orders int
 	adds   int // that change the word
-	looks  int // loads, and looks that a plain store or nothing follows
+	loads  int // loads, and looks that a plain store or nothing follows
 	stores int // plain ones
-	uses   int // of accesses, behind operations on their states
+	checks int // of accesses, behind operations on their states
 }
 
 func (c cost) String() string {
-	return fmt.Sprintf("%d orders: %d additions, %d looks, %d stores, %d uses", c.orders, c.adds, c.looks, c.stores, c.uses)
+	return fmt.Sprintf("%d orders: %d additions, %d looks, %d stores, %d uses", c.orders, c.adds, c.loads, c.stores, c.checks)
 }
 
 // count counts what is done until the function that it returns is called.
@@ -42,30 +42,30 @@ func (c *cost) count() (stop func()) {
 		switch {
 		case now == xatomic.Lock || now == xatomic.Unlock: // depends on where objects lie
 		case !changed:
-			c.looks++
+			c.loads++
 		case now == xatomic.Store:
 			c.stores++
 		default:
 			c.adds++
 		}
 	}
-	chain.OnTouch(func(any) { c.uses++ })
+	chain.OnCheckLive(func(any) { c.checks++ })
 	return func() {
 		xatomic.Before, xatomic.After = nil, nil
-		chain.OnTouch(nil)
+		chain.OnCheckLive(nil)
 	}
 }
 
 // seqTask is a task whose body does one thing at a time.
 type seqTask struct {
-	body    *exBody
-	node    *chain.Node
-	parent  *seqTask
-	made    int // children
-	live    int // the body, and children that are not over
-	given   bool
-	ended   bool
-	waiting bool
+	body     *exBody
+	node     *chain.Node
+	parent   *seqTask
+	made     int // children
+	live     int // the body, and children that are not over
+	released bool
+	ended    bool
+	waiting  bool
 }
 
 // seqRun is one order of a program.
@@ -115,8 +115,8 @@ func (w *seqRun) step(t *seqTask) {
 		if t.node.Register(c.node, list, &w.f) {
 			w.admit(c)
 		}
-	case t.body.release && !t.given:
-		t.given = true
+	case t.body.release && !t.released:
+		t.released = true
 		if err := t.node.Release(access(t.body.list[0]), &w.f); err != nil {
 			panic(err)
 		}
@@ -179,7 +179,7 @@ func TestExploreCosts(t *testing.T) {
 		})
 		t.Log(s.name, c)
 		require.Equal(t, costs[s.name], c.String(), s.name)
-		require.Zero(t, chain.Claims())
+		require.Zero(t, chain.Resources())
 	}
 }
 

@@ -129,7 +129,7 @@ func (w *world) spawn(p *wtask, name string, list []decl) (t *wtask, refused any
 	for _, d := range list {
 		if d.obj < 0 {
 			illegal = true
-		} else if u := p.m.find(d.obj); u != nil && u.given {
+		} else if u := p.m.find(d.obj); u != nil && u.released {
 			illegal = true
 		}
 	}
@@ -167,12 +167,12 @@ func (w *world) release(t *wtask, d decl) error {
 	w.started = w.started[:0]
 	err := t.node.Release(w.access(d), &w.flow)
 	u := t.m.find(d.obj)
-	legal := u != nil && ordered(u.mode) == ordered(d.mode) && u.said == d.weak && !u.given
+	legal := u != nil && ordered(u.mode) == ordered(d.mode) && u.declaredWeak == d.weak && !u.released
 	if (err == nil) != legal {
 		w.fail("release %s: %v, but legal is %v", t.name, err, legal)
 	}
 	if legal {
-		u.given = true
+		u.released = true
 	}
 	w.collect()
 	w.check()
@@ -282,19 +282,19 @@ func (w *world) checkConflicts(t *wtask) {
 			continue
 		}
 		before := slices.Compare(o.path, t.path) < 0
-		for _, x := range o.m.uses {
+		for _, x := range o.m.accs {
 			u := t.m.find(x.obj)
 			if u == nil || u.weak || x.weak || !order.Clash(u.mode, x.mode) && (x.mode != u.mode || x.mode != chain.ModeCommutative) {
 				continue
 			}
-			if o.state == running && !x.given {
+			if o.state == running && !x.released {
 				w.fail("task %s starts while %s uses the object", t.name, o.name)
 			}
 			if w.commute(o, t, x.obj) {
 				continue
 			}
 			switch {
-			case before && !x.given:
+			case before && !x.released:
 				w.fail("task %s starts while %s still uses the object before it", t.name, o.name)
 			case !before:
 				w.fail("task %s starts after %s, which uses the object later", t.name, o.name)

@@ -124,7 +124,7 @@ func plant(t *testing.T, bugs []Bug) map[string]string {
 	files := map[string]string{}
 	for _, file := range sources {
 		bugs := at[file]
-		text, places := placesIn(t, file)
+		text, places := markedStmts(t, file)
 		if len(bugs)+len(places) == 0 {
 			continue
 		}
@@ -166,12 +166,12 @@ func plant(t *testing.T, bugs []Bug) map[string]string {
 }
 
 // place is some statements of a block: where they begin and end in the file.
-type place struct{ lo, hi int }
+type stmtRange struct{ lo, hi int }
 
 var markAtEnd = regexp.MustCompile(`(?m)//bug:(\S+)$`)
 
 // placesIn returns the text of a file, and the places that are marked in it, by their marks.
-func placesIn(t *testing.T, file string) (text string, places map[string]place) {
+func markedStmts(t *testing.T, file string) (text string, places map[string]stmtRange) {
 	t.Helper()
 	fset := token.NewFileSet()
 	b, err := os.ReadFile(file)
@@ -184,7 +184,7 @@ func placesIn(t *testing.T, file string) (text string, places map[string]place) 
 			byLine[i+1] = m[1]
 		}
 	}
-	places = map[string]place{}
+	places = map[string]stmtRange{}
 	ast.Inspect(f, func(n ast.Node) bool {
 		var list []ast.Stmt
 		switch n := n.(type) {
@@ -203,12 +203,12 @@ func placesIn(t *testing.T, file string) (text string, places map[string]place) 
 				continue
 			}
 			if p, seen := places[mark]; here[mark] {
-				places[mark] = place{p.lo, end.Offset}
+				places[mark] = stmtRange{p.lo, end.Offset}
 			} else if seen {
 				t.Fatalf("%s: the marks //bug:%s are not in one block", pos, mark)
 			} else {
 				here[mark] = true
-				places[mark] = place{pos.Offset, end.Offset}
+				places[mark] = stmtRange{pos.Offset, end.Offset}
 			}
 			delete(byLine, pos.Line)
 		}

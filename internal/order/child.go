@@ -31,10 +31,10 @@ func (t *Task) Child(list []Access) *Task {
 	for _, a := range list {
 		for _, cell := range d.pick(a) {
 			if u := cell.own; u != nil {
-				u.Mode, u.Said = u.Mode.Both(a.Mode), u.Said && a.Weak
+				u.Mode, u.DeclaredWeak = u.Mode.Both(a.Mode), u.DeclaredWeak && a.Weak
 				continue
 			}
-			u := &Entry{Access: a, Task: c, Said: a.Weak, whole: !d.ranges}
+			u := &Entry{Access: a, Task: c, DeclaredWeak: a.Weak, whole: !d.ranges}
 			u.Lo, u.Hi, u.Mode = cell.lo, cell.hi, a.Mode.Both(a.Mode)
 			cell.own = u
 			c.Entries, cells = append(c.Entries, u), append(cells, cell)
@@ -42,10 +42,10 @@ func (t *Task) Child(list []Access) *Task {
 	}
 	takes := false
 	for _, u := range c.Entries {
-		takes = takes || kinds[u.Mode].alone && !u.Said
+		takes = takes || kinds[u.Mode].exclusive && !u.DeclaredWeak
 	}
 	for i, u := range c.Entries {
-		u.Weak = u.Said && !takes
+		u.Weak = u.DeclaredWeak && !takes
 		u.up(u.Lo, u.Hi, func(up *Entry, _, _ uintptr) { u.Held = u.Held || up.Held || up.Holds() })
 		cells[i].add(u)
 	}
@@ -64,12 +64,12 @@ func (t *Task) Ranges() {
 // add puts u at the end of the chain.
 func (c *cell) add(u *Entry) {
 	c.own = nil
-	if len(c.last) == 1 && c.last[0].takes(u) {
+	if len(c.last) == 1 && c.last[0].accepts(u) {
 		c.last[0].add(u)
 		return
 	}
 	x := &Run{prevs: c.last}
 	c.last = []*Run{x}
 	x.add(u)
-	x.joinGroups(u)
+	x.joinSets(u)
 }

@@ -60,7 +60,7 @@ func (d *domain) pick(a Access) []*cell {
 func (d *domain) cut(lo, hi uintptr) []*cell {
 	d.split(lo)
 	d.split(hi)
-	from := d.seek(lo)
+	from := d.search(lo)
 	i := from
 	for at := lo; at < hi; i++ {
 		next := hi
@@ -77,7 +77,7 @@ func (d *domain) cut(lo, hi uintptr) []*cell {
 
 // split makes two pieces of the one that goes on beyond at.
 func (d *domain) split(at uintptr) {
-	i := d.seek(at)
+	i := d.search(at)
 	if i == len(d.pieces) || d.pieces[i].lo >= at {
 		return
 	}
@@ -96,14 +96,14 @@ func (d *domain) insert(i int, c *cell) {
 }
 
 // seek returns the first piece that ends after lo.
-func (d *domain) seek(lo uintptr) int {
+func (d *domain) search(lo uintptr) int {
 	return sort.Search(len(d.pieces), func(i int) bool { return d.pieces[i].hi > lo })
 }
 
 // meets returns what the children of u's task have of its bytes.
 func (d *domain) meets(u *Entry, lo, hi uintptr) (list []*cell) {
 	if d.ranges {
-		from := d.seek(lo)
+		from := d.search(lo)
 		to := from
 		for to < len(d.pieces) && d.pieces[to].lo < hi {
 			to++

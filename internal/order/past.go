@@ -12,7 +12,7 @@ import "weft/internal/addrmap"
 // the memory.
 
 // nobody is what is before a run of which nobody asks that any more.
-var nobody = []*Run{}
+var noPrevs = []*Run{}
 
 // Start says that t has started: it has asked for what is before it, and what comes after t comes
 // after that. So nobody asks what is before a writer. What is before a group is asked by members
@@ -24,20 +24,20 @@ func (t *Task) Start() {
 		}
 		switch {
 		case u.writes():
-			u.Run.prevs = nobody
-		case u.groups():
-			u.begins()
+			u.Run.prevs = noPrevs
+		case u.joinable():
+			u.startRun()
 		default:
 			continue
 		}
-		u.seals(u.groups())
+		u.seal(u.joinable())
 	}
 }
 
 // begins notes that u, a member of a group, has come after all that is before the group.
-func (u *Entry) begins() {
-	if !u.Run.begun {
-		u.Run.begun = true
+func (u *Entry) startRun() {
+	if !u.Run.started {
+		u.Run.started = true
 		u.drop(u.Run.prevs)
 	}
 }
@@ -60,12 +60,12 @@ func (x *Run) drop(u *Entry) {
 		return
 	}
 	for _, p := range x.prevs {
-		if !x.begun || last.joins(p.last()) {
+		if !x.started || last.joins(p.last()) {
 			p.drop(u)
 		}
 	}
-	if x.begun && x.prevs != nil {
-		kept := nobody
+	if x.started && x.prevs != nil {
+		kept := noPrevs
 		for _, p := range x.prevs {
 			if last.joins(p.last()) {
 				kept = append(kept, p)
@@ -79,7 +79,7 @@ func (x *Run) drop(u *Entry) {
 // those who come after the parent's use come after u. When this is so of all its bytes, it is as if
 // the parent's use had started, or, where others than u may still ask for what it needs, as if it
 // were one of a group that has.
-func (u *Entry) seals(shared bool) {
+func (u *Entry) seal(shared bool) {
 	u.up(u.Lo, u.Hi, func(up *Entry, lo, hi uintptr) {
 		before := up.sealed
 		for _, c := range u.Task.Parent.dom.meets(up, lo, hi) {
@@ -93,13 +93,13 @@ func (u *Entry) seals(shared bool) {
 		case up.sealed == before || up.sealed != up.Hi-up.Lo:
 			return
 		case up.writes() && !up.shared:
-			up.Run.prevs = nobody
-		case up.writes() || up.groups():
-			up.begins()
+			up.Run.prevs = noPrevs
+		case up.writes() || up.joinable():
+			up.startRun()
 		default:
 			return
 		}
-		up.seals(up.shared || up.groups())
+		up.seal(up.shared || up.joinable())
 	})
 }
 
@@ -138,7 +138,7 @@ func (t *Task) Leave() {
 	for _, u := range t.Entries {
 		if x := u.Run; !u.left && len(t.dom.meets(u, u.Lo, u.Hi)) == 0 {
 			u.left = true
-			if x.left++; 2*x.left > len(x.uses) {
+			if x.left++; 2*x.left > len(x.entries) {
 				x.sweep()
 			}
 		}

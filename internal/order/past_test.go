@@ -36,7 +36,7 @@ type actor struct {
 const (
 	created = iota
 	inTheMiddle
-	givenUp
+	released
 	over
 )
 
@@ -72,13 +72,13 @@ func (x *actor) text(b *strings.Builder) string {
 }
 
 // given: a use is given up when its task's body is over.
-func given(u *Entry, _, _ uintptr) bool { return u.Task.Mark.(*actor).state >= givenUp }
+func isReleased(u *Entry, _, _ uintptr) bool { return u.Task.Mark.(*actor).state >= released }
 
 // ready: x may start, by one of the trees.
 func (x *actor) ready(tree int) bool {
 	ready := true
 	x.tree[tree].Before(func(u *Entry, lo, hi uintptr) bool {
-		ok := given(u, lo, hi)
+		ok := isReleased(u, lo, hi)
 		ready = ready && ok
 		return ok
 	})
@@ -149,7 +149,7 @@ func (p *playing) finish(x *actor) {
 		x.tree[1].Forget()
 	}
 	p.spawn(x, x.rest)
-	x.state = givenUp
+	x.state = released
 	for _, u := range x.tree[1].Entries {
 		if p.runs[u.Run] == nil {
 			p.runs[u.Run] = map[*actor]bool{}
@@ -171,7 +171,7 @@ func (x *actor) below(tree int) map[*actor]bool {
 }
 
 func (p *playing) end(x *actor) {
-	for x != nil && x.state == givenUp && x.live == 0 {
+	for x != nil && x.state == released && x.live == 0 {
 		x.state = over
 		p.late = append(p.late, x)
 		if x = x.parent; x != nil {
@@ -251,7 +251,7 @@ func size(t *Task) int {
 			return
 		}
 		runs[x] = true
-		for _, u := range x.uses {
+		for _, u := range x.entries {
 			uses[u] = true
 			dom(&u.Task.dom)
 		}

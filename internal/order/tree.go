@@ -52,8 +52,8 @@ type Entry struct {
 	Task *Task
 	Run  *Run
 
-	Said bool // all of it was declared weak, though Weak may be false: see Child
-	Held bool // a task above holds the object: Commutative is InOut then
+	DeclaredWeak bool // all of it was declared weak, though Weak may be false: see Child
+	Held         bool // a task above holds the object: Commutative is InOut then
 
 	at     int     // its place in the run
 	whole  bool    // it is known by its address, and passes on all of its bytes at once
@@ -68,17 +68,17 @@ type Entry struct {
 // Run is neighbours among the children of one task that go together and have the same bytes. A use
 // that goes together with no other is a run by itself.
 type Run struct {
-	Mark   any      // the caller's
-	Groups []*Group // of Commutative uses: those that it belongs to; several where objects overlap
+	Mark          any             // the caller's
+	ExclusionSets []*ExclusionSet // of Commutative uses: those that it belongs to; several where objects overlap
 
-	uses  []*Entry // one at least, in their order
-	prevs []*Run   // before it; nil if the parent comes before it, empty if nobody asks any more
-	begun bool     // of a group: one of its tasks has come after all that is before the group
-	left  int      // how many of the uses have left
+	entries []*Entry // one at least, in their order
+	prevs   []*Run   // before it; nil if the parent comes before it, empty if nobody asks any more
+	started bool     // of a group: one of its tasks has come after all that is before the group
+	left    int      // how many of the uses have left
 }
 
 // Group is Commutative uses of which one at a time has the memory, in any order.
-type Group struct {
+type ExclusionSet struct {
 	Mark any // the caller's
 }
 
@@ -109,17 +109,17 @@ type walks struct {
 
 // step is a place on the way: a use, what is asked of it, and for which of its bytes.
 type step struct {
-	use    *Entry
-	what   what
-	behind bool // what asks comes after all of the use's group
-	lo, hi uintptr
+	entry    *Entry
+	cond     condition
+	afterRun bool // what asks comes after all of the use's group
+	lo, hi   uintptr
 }
 
 // what is what a use waits for.
-type what uint8
+type condition uint8
 
 const (
-	nothing what = iota
+	nothing condition = iota
 	mayRead
 	mayWrite
 	mayJoin
@@ -159,11 +159,11 @@ func (a Access) end() uintptr {
 
 // Holds: while the task of u runs, and its children that use the object, no other holder of it
 // does.
-func (u *Entry) Holds() bool { return kinds[u.Mode].alone && !u.Weak && !u.Held }
+func (u *Entry) Holds() bool { return kinds[u.Mode].exclusive && !u.Weak && !u.Held }
 
 // Touches: the body of u's task uses the memory. If all that it declares is weak, only its children
 // do; but a task that takes part in a reduction may have some of them in itself.
-func (u *Entry) Touches() bool { return !u.Said || u.needs() == nothing }
+func (u *Entry) UsesMemory() bool { return !u.DeclaredWeak || u.needs() == nothing }
 
 // Above calls f for the uses of the tasks above that u is under, with the bytes of lo to hi that
 // they have.
@@ -175,8 +175,8 @@ func (u *Entry) Above(lo, hi uintptr, f func(up *Entry, lo, hi uintptr)) {
 }
 
 // needs is what u, if it is strong, waits for before its task starts.
-func (u *Entry) needs() what {
-	if k := kinds[u.Mode]; !k.alone || !u.Held {
+func (u *Entry) needs() condition {
+	if k := kinds[u.Mode]; !k.exclusive || !u.Held {
 		return k.needs
 	}
 	return mayWrite
@@ -187,13 +187,13 @@ func (u *Entry) waits() bool { return !u.Weak && u.needs() != nothing }
 
 // groups: u goes together with its neighbours of the same mode, and later ones wait for all of
 // them.
-func (u *Entry) groups() bool { return u.needs() == mayJoin }
+func (u *Entry) joinable() bool { return u.needs() == mayJoin }
 
 // writes: u goes together with no other.
 func (u *Entry) writes() bool { return u.needs() == mayWrite }
 
 // joins: u and the one before it belong to one group.
-func (u *Entry) joins(before *Entry) bool { return before.Mode == u.Mode && u.groups() }
+func (u *Entry) joins(before *Entry) bool { return before.Mode == u.Mode && u.joinable() }
 
 // up calls f for the uses of the parent that u is under, with the bytes of lo to hi that they have.
 func (u *Entry) up(lo, hi uintptr, f func(up *Entry, lo, hi uintptr)) {
@@ -205,38 +205,38 @@ func (u *Entry) up(lo, hi uintptr, f func(up *Entry, lo, hi uintptr)) {
 	}
 }
 
-func (x *Run) last() *Entry { return x.uses[len(x.uses)-1] }
+func (x *Run) last() *Entry { return x.entries[len(x.entries)-1] }
 
 // takes: u is one more of the run.
-func (x *Run) takes(u *Entry) bool {
+func (x *Run) accepts(u *Entry) bool {
 	last := x.last()
 	return last.Mode == u.Mode && !u.writes() && last.Lo == u.Lo && last.Hi == u.Hi && last.whole == u.whole
 }
 
 func (x *Run) add(u *Entry) {
-	u.Run, u.at = x, len(x.uses)
-	x.uses = append(x.uses, u)
+	u.Run, u.at = x, len(x.entries)
+	x.entries = append(x.entries, u)
 }
 
 // sweep takes those out of the run that have left, but the first of them: what comes after some of
 // the others too comes after that one.
 func (x *Run) sweep() {
 	n, one := 0, false
-	for _, u := range x.uses {
+	for _, u := range x.entries {
 		if !u.left || !one {
-			x.uses[n], u.at = u, n
+			x.entries[n], u.at = u, n
 			n++
 		}
 		one = one || u.left
 	}
-	clear(x.uses[n:])
-	x.uses, x.left = x.uses[:n], 0
+	clear(x.entries[n:])
+	x.entries, x.left = x.entries[:n], 0
 }
 
 // joinGroups makes x, a new run in which u is alone, belong to the groups that it goes on with, of
 // those before it and of the parent, or to one of its own.
-func (x *Run) joinGroups(u *Entry) {
-	if !kinds[u.Mode].alone || u.Held {
+func (x *Run) joinSets(u *Entry) {
+	if !kinds[u.Mode].exclusive || u.Held {
 		return
 	}
 	joins := func(before *Entry) {
@@ -244,13 +244,13 @@ func (x *Run) joinGroups(u *Entry) {
 			return
 		}
 	groups:
-		for _, g := range before.Run.Groups {
-			for _, known := range x.Groups {
+		for _, g := range before.Run.ExclusionSets {
+			for _, known := range x.ExclusionSets {
 				if known == g {
 					continue groups
 				}
 			}
-			x.Groups = append(x.Groups, g)
+			x.ExclusionSets = append(x.ExclusionSets, g)
 		}
 	}
 	for _, p := range x.prevs {
@@ -259,8 +259,8 @@ func (x *Run) joinGroups(u *Entry) {
 	if x.prevs == nil {
 		u.up(u.Lo, u.Hi, func(up *Entry, _, _ uintptr) { joins(up) })
 	}
-	if x.Groups == nil {
-		x.Groups = append(x.Groups, new(Group))
+	if x.ExclusionSets == nil {
+		x.ExclusionSets = append(x.ExclusionSets, new(ExclusionSet))
 	}
 }
 
@@ -271,8 +271,8 @@ type Mode = chain.Mode
 type kind struct {
 	// of a strong use, before its task starts; those that may join go together with their
 	// neighbours
-	needs what
-	alone bool // of those that go together, one at a time has the memory, in any order
+	needs     condition
+	exclusive bool // of those that go together, one at a time has the memory, in any order
 }
 
 var kinds = [...]kind{
@@ -280,7 +280,7 @@ var kinds = [...]kind{
 	chain.ModeOut:         {needs: mayWrite},
 	chain.ModeInOut:       {needs: mayWrite},
 	chain.ModeConcurrent:  {needs: mayJoin},
-	chain.ModeCommutative: {needs: mayJoin, alone: true},
+	chain.ModeCommutative: {needs: mayJoin, exclusive: true},
 	chain.ModeReduce:      {needs: nothing}, // a copy of its own
 }
 
@@ -298,5 +298,5 @@ func Clash(a, b Mode) bool { return Waits(a) && Waits(b) && (a != b || kinds[a].
 // memory alone has it for its descendants, unless own is weak.
 func Grants(own Mode, weak bool, m Mode) bool {
 	k := kinds[own]
-	return !Waits(own) || !Waits(m) || k.needs == mayWrite || own == m || k.alone && !weak
+	return !Waits(own) || !Waits(m) || k.needs == mayWrite || own == m || k.exclusive && !weak
 }

@@ -4,18 +4,20 @@
 package order
 
 // implied: since u's task has started, u has what it may.
-func (u *Entry) implied(w what) bool { return u.waits() && (w == u.needs() || u.needs() == mayWrite) }
+func (u *Entry) implied(w condition) bool {
+	return u.waits() && (w == u.needs() || u.needs() == mayWrite)
+}
 
 // walk is one way along the tree.
 type walk struct {
 	*walks
-	number uint64
-	given  func(u *Entry, lo, hi uintptr) bool
-	todo   []step
+	number   uint64
+	released func(u *Entry, lo, hi uintptr) bool
+	todo     []step
 }
 
 func (t *Task) walk(given func(u *Entry, lo, hi uintptr) bool) *walk {
-	w := &walk{walks: t.walks, given: given}
+	w := &walk{walks: t.walks, released: given}
 	w.last++
 	w.number = w.last
 	w.todo, w.walks.todo = w.walks.todo[:0], nil
@@ -51,7 +53,7 @@ func (u *Entry) Below(lo, hi uintptr, given func(u *Entry, lo, hi uintptr) bool)
 }
 
 // next adds a step to what is to be looked at, for those of the bytes that u has.
-func (w *walk) next(u *Entry, what what, lo, hi uintptr, behind bool) {
+func (w *walk) next(u *Entry, what condition, lo, hi uintptr, behind bool) {
 	s := step{u, what, behind, max(lo, u.Lo), min(hi, u.Hi)}
 	if u.whole {
 		s.lo, s.hi = u.Lo, u.Hi
@@ -81,39 +83,39 @@ func (w *walk) all() {
 
 // take follows the line of the package comment that s is about.
 func (w *walk) take(s step) {
-	u := s.use
-	switch s.what {
+	u := s.entry
+	switch s.cond {
 	case mayRead:
 		w.before(s, passesRead)
 	case mayWrite, mayJoin:
 		w.before(s, isOver)
 	case passesRead:
 		if u.needs() == mayRead {
-			w.next(u, mayRead, s.lo, s.hi, s.behind)
+			w.next(u, mayRead, s.lo, s.hi, s.afterRun)
 			break
 		}
-		w.gives(s, mayRead)
+		w.afterRelease(s, mayRead)
 	case isOver:
-		w.gives(s, mayWrite)
+		w.afterRelease(s, mayWrite)
 	}
 }
 
 // before asks what comes before, or else the parent. What is before a run is before each reader and
 // each member of a group in it. Where a member of the group has started, what comes after them all
 // asks no further than to the group.
-func (w *walk) before(s step, what what) {
-	u, x := s.use, s.use.Run
-	if u.at > 0 && s.what != mayJoin && (s.what != mayRead || u.needs() != mayRead) {
-		w.next(x.uses[u.at-1], what, s.lo, s.hi, s.behind)
+func (w *walk) before(s step, what condition) {
+	u, x := s.entry, s.entry.Run
+	if u.at > 0 && s.cond != mayJoin && (s.cond != mayRead || u.needs() != mayRead) {
+		w.next(x.entries[u.at-1], what, s.lo, s.hi, s.afterRun)
 		return
 	}
-	known := s.behind && x.begun
+	known := s.afterRun && x.started
 	for _, p := range x.prevs {
 		switch last := p.last(); {
-		case u.joins(last) && s.what == mayJoin:
-			w.next(last, mayJoin, s.lo, s.hi, s.behind)
+		case u.joins(last) && s.cond == mayJoin:
+			w.next(last, mayJoin, s.lo, s.hi, s.afterRun)
 		case u.joins(last):
-			w.next(last, what, s.lo, s.hi, s.behind)
+			w.next(last, what, s.lo, s.hi, s.afterRun)
 		case !known:
 			w.next(last, what, s.lo, s.hi, true)
 		}
@@ -122,7 +124,7 @@ func (w *walk) before(s step, what what) {
 		return
 	}
 	u.up(s.lo, s.hi, func(up *Entry, lo, hi uintptr) {
-		what, one := s.what, u.joins(up)
+		what, one := s.cond, u.joins(up)
 		switch {
 		case known && !one:
 			return
@@ -137,20 +139,20 @@ func (w *walk) before(s step, what what) {
 
 // gives is what passesRead and isOver have in common: the task has given the bytes up, its children
 // have, and the tokens have come.
-func (w *walk) gives(s step, need what) {
-	u := s.use
-	if !w.given(u, s.lo, s.hi) {
+func (w *walk) afterRelease(s step, need condition) {
+	u := s.entry
+	if !w.released(u, s.lo, s.hi) {
 		return
 	}
-	covered := w.children(u, s.what, s.lo, s.hi)
+	covered := w.children(u, s.cond, s.lo, s.hi)
 	if (!covered || u.Holds()) && !u.implied(need) {
-		w.next(u, need, s.lo, s.hi, s.behind)
+		w.next(u, need, s.lo, s.hi, s.afterRun)
 	}
 }
 
 // children asks the last uses by the children of u's task, and reports whether they have all of the
 // bytes, so that they wait for what u needs.
-func (w *walk) children(u *Entry, what what, lo, hi uintptr) (all bool) {
+func (w *walk) children(u *Entry, what condition, lo, hi uintptr) (all bool) {
 	left := hi - lo
 	for _, c := range u.Task.dom.meets(u, lo, hi) {
 		for _, x := range c.last {

@@ -13,43 +13,43 @@ import (
 // In a build for package task's lint mode the race detector does not see the order that these locks
 // and channels make: it is shown another one.
 
-func hide() { runtime.RaceDisable() }
-func show() { runtime.RaceEnable() }
+func raceOff() { runtime.RaceDisable() }
+func raceOn()  { runtime.RaceEnable() }
 
 // Mutex is sync.Mutex.
 type Mutex struct{ mu sync.Mutex }
 
 // Lock locks m.
 func (m *Mutex) Lock() {
-	hide()
+	raceOff()
 	m.mu.Lock()
-	show()
+	raceOn()
 }
 
 // TryLock locks m if nobody has it, and reports whether it did.
 func (m *Mutex) TryLock() bool {
-	hide()
-	defer show()
+	raceOff()
+	defer raceOn()
 	return m.mu.TryLock()
 }
 
 // Unlock unlocks m.
 func (m *Mutex) Unlock() {
-	hide()
+	raceOff()
 	m.mu.Unlock()
-	show()
+	raceOn()
 }
 
 // Send sends v.
 func (c Chan[T]) Send(v T) {
-	hide()
+	raceOff()
 	c <- v
-	show()
+	raceOn()
 }
 
 // Recv receives.
 func (c Chan[T]) Recv() T {
-	hide()
-	defer show()
+	raceOff()
+	defer raceOn()
 	return <-c
 }

@@ -73,7 +73,7 @@ func clockOf(u *order.Entry) *race.Clock { return u.Run.Mark.(*race.Clock) }
 // after returns the clocks of all that r's body may use, and has not given up. +checklocks:r.l.mu
 func (r *Record) after() (clocks []*race.Clock) {
 	for _, u := range r.task.Entries {
-		if !u.Touches() {
+		if !u.UsesMemory() {
 			continue
 		}
 		given := false
@@ -114,7 +114,7 @@ func eachGroup(u *order.Entry, f func(*spans)) {
 	if !u.Holds() {
 		return
 	}
-	for _, g := range u.Run.Groups {
+	for _, g := range u.Run.ExclusionSets {
 		if g.Mark == nil {
 			g.Mark = new(spans)
 		}
@@ -168,7 +168,7 @@ func (r *Record) Release(a chain.Access) {
 // for it. +checklocks:r.l.mu
 func (r *Record) give(a chain.Access) (clocks []*race.Clock) {
 	r.task.Find(order.Of(a), func(u *order.Entry, lo, hi uintptr) {
-		if u.Said {
+		if u.DeclaredWeak {
 			return
 		}
 		if !slices.ContainsFunc(r.parts, func(p part) bool { return p.of == u }) {

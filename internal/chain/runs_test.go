@@ -15,7 +15,7 @@ import (
 
 // Large groups, round after round, between a writer and a reader, with memory that is used again at
 // once: after each step exactly those tasks run that the model allows.
-func TestLargeGroups(t *testing.T) {
+func TestLongRuns(t *testing.T) {
 	const rounds, size = 4, 60
 	for name, of := range map[string]func(i int, r *rand.Rand) []decl{
 		"readers":    func(int, *rand.Rand) []decl { return []decl{{0, chain.ModeIn, false}} },
@@ -53,13 +53,13 @@ func TestLargeGroups(t *testing.T) {
 			w.finish(r.IntN)
 			require.NoError(t, w.err)
 			require.Less(t, w.fresh, len(w.tasks), "memory is used again")
-			require.Zero(t, chain.Claims())
+			require.Zero(t, chain.Resources())
 		})
 	}
 }
 
 // The same with objects and ranges of the same bytes.
-func TestLargeGroupsOfRanges(t *testing.T) {
+func TestLongRunsOfRanges(t *testing.T) {
 	const rounds, size = 3, 16
 	for _, m := range []chain.Mode{chain.ModeIn, chain.ModeConcurrent, chain.ModeCommutative} {
 		for _, objects := range []bool{false, true} {
@@ -95,7 +95,7 @@ func TestLargeGroupsOfRanges(t *testing.T) {
 				require.Empty(t, w.in(waiting))
 				w.end(w.root)
 				require.NoError(t, w.err)
-				require.Zero(t, chain.Claims())
+				require.Zero(t, chain.Resources())
 			})
 		}
 	}

@@ -22,20 +22,20 @@ func TestNodeLines(t *testing.T) {
 	require.Equal(t, uintptr(line), unsafe.Offsetof(n.succs))
 	require.LessOrEqual(t, unsafe.Offsetof(n.succs)+unsafe.Sizeof(n.succs), uintptr(2*line))
 	require.Equal(t, uintptr(2*line), unsafe.Offsetof(n.objs))
-	require.Equal(t, uintptr(3*line), unsafe.Sizeof(group{}))
+	require.Equal(t, uintptr(3*line), unsafe.Sizeof(accessBlock{}))
 
 	// What waits for an object, and the object.
 	var w waiter
 	require.Equal(t, uintptr(3*line), unsafe.Sizeof(w))
 	require.Equal(t, uintptr(line), unsafe.Offsetof(w.few))
-	require.Equal(t, uintptr(line), unsafe.Sizeof(claim{}))
+	require.Equal(t, uintptr(line), unsafe.Sizeof(resource{}))
 }
 
 // Each access of a node has a place of its own for all that belongs to it, however many there are.
-func TestPlaces(t *testing.T) {
-	const most = 3*groupLen + 1
+func TestPositions(t *testing.T) {
+	const most = 3*blockLen + 1
 	var other Node
-	for _, k := range []int{1, groupLen, groupLen + 1, 2*groupLen - 1, 2 * groupLen, 2*groupLen + 1, most} {
+	for _, k := range []int{1, blockLen, blockLen + 1, 2*blockLen - 1, 2 * blockLen, 2*blockLen + 1, most} {
 		t.Run(fmt.Sprint(k), func(t *testing.T) {
 			var n Node
 			things := make([]byte, most)
@@ -44,7 +44,7 @@ func TestPlaces(t *testing.T) {
 			for i := range n.count {
 				a := n.at(i)
 				a.put(i, uint32(i)*0x4001)
-				a.given = i%2 == 0
+				a.released = i%2 == 0
 				a.state.Init(uint32(i))
 				a.setSucc(n.at(n.count - 1 - i))
 				a.setRef(object(unsafe.Pointer(&things[i])))
@@ -55,7 +55,7 @@ func TestPlaces(t *testing.T) {
 				require.True(t, n.has(a))
 				require.False(t, other.has(a))
 				require.Equal(t, uint32(i)*0x4001, a.small())
-				require.Equal(t, i%2 == 0, a.given)
+				require.Equal(t, i%2 == 0, a.released)
 				require.Equal(t, uint32(i), a.state.Load())
 				require.Same(t, n.at(n.count-1-i), a.succ())
 				require.Equal(t, object(unsafe.Pointer(&things[i])), a.ref())
@@ -69,23 +69,23 @@ func TestPlaces(t *testing.T) {
 		})
 	}
 	var b bridge
-	b.access().place = elsewhere
+	b.access().pos = inExtraBlock
 	require.Nil(t, b.access().owner())
 }
 
 // A node keeps the memory of its accesses for the next task, unless it is much.
 func TestMemoryOfAccesses(t *testing.T) {
 	var n Node
-	n.reserve(groupLen)
+	n.reserve(blockLen)
 	require.Nil(t, n.more, "the first ones are the node's own")
 	n.reserve(maxKept)
 	n.count = maxKept
-	first := n.at(groupLen)
+	first := n.at(blockLen)
 	n.trim()
-	n.reserve(groupLen + 1)
-	require.Same(t, first, n.at(groupLen))
-	n.reserve(maxKept + 2*groupLen)
-	n.count = maxKept + 2*groupLen
+	n.reserve(blockLen + 1)
+	require.Same(t, first, n.at(blockLen))
+	n.reserve(maxKept + 2*blockLen)
+	n.count = maxKept + 2*blockLen
 	n.trim()
 	require.Nil(t, n.more)
 	n.trim()
