@@ -53,7 +53,7 @@ func BenchmarkFive(b *testing.B) {
 	}
 }
 
-// TestObjectsByAddress: the address is the name, whatever the type.
+// An object is known by its address, whatever its type.
 func TestObjectsByAddress(t *testing.T) {
 	var s struct{ first, second int }
 	var root, a, b, c Node
@@ -64,7 +64,7 @@ func TestObjectsByAddress(t *testing.T) {
 	require.Equal(t, 1, b.Accesses())
 }
 
-// TestNextReadyOrder: nodes come out in the order in which they became ready.
+// NextReady returns nodes in the order in which they became ready.
 func TestNextReadyOrder(t *testing.T) {
 	var x int
 	var root Node

@@ -11,7 +11,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// What other tasks write in passing is one cache line of a node, and where its tokens go another.
+// The fields that other tasks write as tokens pass are in one cache line of a node, and the links
+// in another.
 func TestNodeLines(t *testing.T) {
 	const line = 64
 	var n Node
@@ -24,14 +25,14 @@ func TestNodeLines(t *testing.T) {
 	require.Equal(t, uintptr(2*line), unsafe.Offsetof(n.objs))
 	require.Equal(t, uintptr(3*line), unsafe.Sizeof(accessBlock{}))
 
-	// What waits for an object, and the object.
+	// The sizes of a waiter and a resource.
 	var w waiter
 	require.Equal(t, uintptr(3*line), unsafe.Sizeof(w))
 	require.Equal(t, uintptr(line), unsafe.Offsetof(w.few))
 	require.Equal(t, uintptr(line), unsafe.Sizeof(resource{}))
 }
 
-// Each access of a node has a place of its own for all that belongs to it, however many there are.
+// Each access of a node has its own state, succ and ref, however many accesses there are.
 func TestPositions(t *testing.T) {
 	const most = 3*blockLen + 1
 	var other Node
@@ -73,7 +74,7 @@ func TestPositions(t *testing.T) {
 	require.Nil(t, b.access().owner())
 }
 
-// A node keeps the memory of its accesses for the next task, unless it is much.
+// A node keeps the memory of its accesses for the next task, unless there are many.
 func TestMemoryOfAccesses(t *testing.T) {
 	var n Node
 	n.reserve(blockLen)
@@ -91,14 +92,15 @@ func TestMemoryOfAccesses(t *testing.T) {
 	n.trim()
 }
 
-// A node whose accesses come to rest while it is being finished is free once, however many they
-// are: Finish counts only some of them apart.
+// A node whose accesses come to rest during Finish is free once, however many there are: Finish
+// counts only some of them itself.
 func TestManyAccessesRest(t *testing.T) {
 	for _, k := range []int{1, maxRested - 1, maxRested, maxRested + 1, 3*maxRested + 1} {
-		for _, later := range []int{0, 1, k / 2, k} { // accesses that get a successor after Finish
+		for _, later := range []int{0, 1, k / 2, k} {
+			// number of accesses that get a successor after Finish
 			t.Run(fmt.Sprintf("%d, %d later", k, later), func(t *testing.T) {
 				var f Flow
-				p, n, before, behind := new(Node), new(Node), new(Node), new(Node)
+				p, n, before, after := new(Node), new(Node), new(Node), new(Node)
 				accs := eachOf(make([]int, k))
 				require.True(t, p.Register(n, accs, &f))
 				p.Register(before, accs[later:], &f)
@@ -107,7 +109,7 @@ func TestManyAccessesRest(t *testing.T) {
 				require.Equal(t, later == 0, n.Retire())
 				require.Nil(t, f.NextFree())
 				if later > 0 {
-					require.True(t, p.Register(behind, accs[:later], &f))
+					require.True(t, p.Register(after, accs[:later], &f))
 					require.Same(t, n, f.NextFree())
 					require.Nil(t, f.NextFree())
 				}
@@ -140,7 +142,7 @@ func TestQueue(t *testing.T) {
 	}
 }
 
-// What fits is kept exactly, and everything else is known to be elsewhere.
+// A size that fits is stored exactly; any other is found in the domain.
 func TestSizesInUnits(t *testing.T) {
 	var n Node
 	a := n.at(3)
@@ -201,10 +203,10 @@ func TestSizesOfChain(t *testing.T) {
 	}
 }
 
-// notedMemory stays where it is, since notes go by addresses.
+// notedMemory keeps its address, since notes go by addresses.
 var notedMemory [200]byte
 
-// The notes of large objects are of those in the table, unless they are few.
+// There are notes only for large objects in the table, unless there are few notes.
 func TestNotesOfSizes(t *testing.T) {
 	mem := &notedMemory
 	var f Flow

@@ -12,7 +12,7 @@ import (
 	"weft/internal/chain"
 )
 
-// commutativeRanges is a domain whose tasks take what they need as soon as they may.
+// commutativeRanges is a domain whose tasks take their objects and bytes as soon as they may.
 type commutativeRanges struct {
 	t    *testing.T
 	f    chain.Flow
@@ -24,7 +24,7 @@ func newCommutativeRanges(t *testing.T) *commutativeRanges {
 	return &commutativeRanges{t: t, name: map[*chain.Node]string{}}
 }
 
-// spawn makes a child of p, which starts now if yes.
+// spawn makes a child of p, which starts now if yes is true.
 func (w *commutativeRanges) spawn(p *chain.Node, name string, yes bool, accs ...chain.Access) *chain.Node {
 	w.t.Helper()
 	n := new(chain.Node)
@@ -34,7 +34,7 @@ func (w *commutativeRanges) spawn(p *chain.Node, name string, yes bool, accs ...
 	return n
 }
 
-// started checks which tasks start by what has been called since the last time.
+// started checks which tasks have started since its last call.
 func (w *commutativeRanges) started(names ...string) {
 	w.t.Helper()
 	var got []string
@@ -53,8 +53,8 @@ func (w *commutativeRanges) end(list ...*chain.Node) {
 	}
 }
 
-// Commutative ranges exclude where they overlap, in any order, and form a group with what comes
-// before and after.
+// Commutative ranges exclude each other where they overlap, in any order, and form a run that is a
+// writer to the accesses before and after it.
 func TestCommutativeRanges(t *testing.T) {
 	w := newCommutativeRanges(t)
 	var x [10]int64
@@ -80,8 +80,8 @@ func TestCommutativeRanges(t *testing.T) {
 	require.Zero(t, chain.Resources())
 }
 
-// A task takes its objects and ranges, also of several kinds, in one step, whatever domains others
-// are in; its children have them.
+// A task takes all its objects and ranges in one step, also several kinds, and also when others
+// take them in other domains; its children then have them.
 func TestCommutativeRangesTogether(t *testing.T) {
 	w := newCommutativeRanges(t)
 	var x, y [8]byte
@@ -91,12 +91,12 @@ func TestCommutativeRangesTogether(t *testing.T) {
 	b := w.spawn(&w.root, "b", false, part(2, 5), chain.Slice(y[:2]).Commutative())
 	// b waits for a and has nothing yet
 	c := w.spawn(&w.root, "c", true, chain.Slice(y[1:]).Commutative(), part(6, 8))
-	// of another domain, which has no ranges
+	// in another domain, which has no ranges
 	var other commuter
 	require.False(t, other.start(&w.f, chain.Commutative(&z)))
 	w.name[&other.node] = "other"
 
-	// Children of a holder have what it has, in their order, and may name parts of it.
+	// Children of a holder have its objects and bytes, in their order, and may name parts of them.
 	first := w.spawn(a, "first child", true, part(0, 2))
 	second := w.spawn(a, "second child", false, part(1, 3), chain.Commutative(&z))
 	require.False(t, first.Exclusive() || second.Exclusive())
@@ -113,8 +113,8 @@ func TestCommutativeRangesTogether(t *testing.T) {
 	require.Zero(t, chain.Resources())
 }
 
-// What has declared a range weak Commutative takes nothing; its children exclude each other and
-// their cousins byte by byte.
+// A weak Commutative range takes nothing; the task's children exclude each other and their cousins
+// byte by byte.
 func TestCommutativeRangesWeak(t *testing.T) {
 	w := newCommutativeRanges(t)
 	var x [8]byte
@@ -143,8 +143,8 @@ func TestCommutativeRangesWeak(t *testing.T) {
 	require.Zero(t, chain.Resources())
 }
 
-// Below a task that has declared the object, by an object, its parts and the object exclude each
-// other, and those of its cousins that are in a domain of objects.
+// Below a task that has declared an object, parts of the object and the object itself exclude each
+// other, and also exclude the cousins in a domain of objects.
 func TestCommutativeRangesOfAnObject(t *testing.T) {
 	w := newCommutativeRanges(t)
 	var x [8]byte
@@ -159,8 +159,8 @@ func TestCommutativeRangesOfAnObject(t *testing.T) {
 	w.started("c")
 	w.end(c)
 
-	// Several parts of one object, in any order, are one hold on it, which ends with the last of
-	// them.
+	// Several parts of one object, in any order, are one hold on the object, which ends with the
+	// last of them.
 	part := func(lo, hi int) chain.Access { return chain.Slice(x[lo:hi]).Commutative() }
 	for _, parts := range [][]chain.Access{{part(0, 2), part(4, 6)}, {part(4, 6), part(0, 2)}, {part(4, 6), part(0, 2), part(2, 3)}} {
 		d := w.spawn(p, "d", true, parts...)
@@ -177,7 +177,7 @@ func TestCommutativeRangesOfAnObject(t *testing.T) {
 	require.Zero(t, chain.Resources())
 }
 
-// A task that needs a large range is not overtaken for ever by those that need parts of it.
+// A task that needs a large range is not overtaken for ever by tasks that need parts of it.
 func TestCommutativeRangesAreFair(t *testing.T) {
 	w := newCommutativeRanges(t)
 	var x [16]byte
@@ -214,8 +214,8 @@ func TestCommutativeRangesAreFair(t *testing.T) {
 	require.Zero(t, chain.Resources())
 }
 
-// A task that takes an object has no weak accesses in a domain of ranges either, and Release knows
-// what was said.
+// In a domain of ranges, too, a task that takes an object has no weak accesses, and Release knows
+// which strength was declared.
 func TestCommutativeRangesStrong(t *testing.T) {
 	var f chain.Flow
 	var root, w, n chain.Node

@@ -5,9 +5,9 @@ package chain_test
 
 import "weft/internal/chain"
 
-// Exclusion in the model of ranges: each byte is an object (commutative_world_test.go). What is
-// kept for whom is asked of the engine, since it counts how often a task is passed by pieces, and
-// not by bytes.
+// Exclusion in the model of ranges: each byte is an object (commutative_world_test.go). The test
+// asks the engine which bytes are reserved, since the engine counts how often a task is passed by
+// pieces, not by bytes.
 
 func (t *rtask) exclusive() (list []*taskAccess) {
 	for _, u := range t.m.accs {
@@ -18,7 +18,7 @@ func (t *rtask) exclusive() (list []*taskAccess) {
 	return list
 }
 
-// admit starts t, which the order of accesses allows, or lets it wait for its bytes.
+// admit starts t, which is ready by the order of accesses, or lets it wait for its bytes.
 func (w *rworld) admit(t *rtask) {
 	if want := t.queued == 0 && len(t.exclusive()) > 0; t.node.Exclusive() != want {
 		w.fail("task %s: Exclusive is %v", t.name, !want)
@@ -32,7 +32,7 @@ func (w *rworld) admit(t *rtask) {
 	w.start(t)
 }
 
-// reserve notes for whom bytes are kept, before a step of the program.
+// reserve notes the tasks with reserved bytes, before a step of the program.
 func (w *rworld) reserve() {
 	for _, t := range w.tasks {
 		t.reserved = t.state == waiting && t.queued != 0 && chain.Reserved(t.node)
@@ -66,8 +66,8 @@ func (w *rworld) excluded(t *rtask) (found bool) {
 }
 
 // sharesName reports whether t and o have named one variable Commutative of which they take
-// different bytes: such tasks exclude each other by its address. How that ends is not modelled: it
-// is where a task uses some bytes of it otherwise.
+// different bytes. Such tasks exclude each other by its address. The model does not cover the end
+// of that exclusion, which is where a task uses some bytes of the variable in another mode.
 func (t *rtask) sharesName(o *rtask) bool {
 	for _, d := range t.named {
 		for _, e := range o.named {
@@ -88,7 +88,7 @@ func (t *rtask) partsOf(d rdecl) (list []*taskAccess) {
 	return list
 }
 
-// checkExclusion looks at a task that starts.
+// checkExclusion checks a task that starts.
 func (w *rworld) checkExclusion(t *rtask) {
 	w.inTheWay(t, func(o *rtask, holds bool) {
 		switch {

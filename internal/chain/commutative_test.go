@@ -15,7 +15,7 @@ import (
 	"weft/internal/chain"
 )
 
-// commuter is a node of a root of its own with Commutative accesses to some objects.
+// commuter is a node with its own root and with Commutative accesses to some objects.
 type commuter struct {
 	root, node chain.Node
 }
@@ -25,8 +25,8 @@ func (c *commuter) start(f *chain.Flow, accs ...chain.Access) bool {
 	return c.root.Register(&c.node, accs, f) && (!c.node.Exclusive() || c.node.Acquire(f))
 }
 
-// Nodes of different domains exclude each other; each gets its objects once; when all are over
-// nothing is left.
+// Nodes of different domains exclude each other; each gets its objects once; when all are over the
+// table is empty.
 func TestExclusionAcrossDomains(t *testing.T) {
 	var f chain.Flow
 	objs := make([]int, 4000) // the tables grow
@@ -81,8 +81,8 @@ func TestExclusionWide(t *testing.T) {
 	require.Zero(t, chain.Resources())
 }
 
-// A node that needs many objects gets them beside an endless stream of nodes that need one each: it
-// is overtaken only so often.
+// A node that needs many objects gets them despite an endless stream of nodes that need one each:
+// it is overtaken only a bounded number of times.
 func TestExclusionNobodyStarves(t *testing.T) {
 	var f chain.Flow
 	var objs [8]int
@@ -128,7 +128,7 @@ func TestExclusionNobodyStarves(t *testing.T) {
 	require.Zero(t, chain.Resources())
 }
 
-// Acquire is for nodes that need it, once; a node that ends without it is found.
+// Acquire is for nodes that need it, once; a node that ends without it is detected.
 func TestAcquireMisuse(t *testing.T) {
 	var f chain.Flow
 	var x int
@@ -148,7 +148,7 @@ func TestAcquireMisuse(t *testing.T) {
 	require.Zero(t, chain.Resources())
 }
 
-// Goroutines with domains of their own take random objects, in plain memory.
+// Goroutines with separate domains take random objects, in plain memory.
 func TestHammerExclusion(t *testing.T) {
 	const workers, rounds = 4, 2000
 	var objs [6]int64
@@ -212,7 +212,7 @@ func TestHammerExclusion(t *testing.T) {
 	require.Empty(t, granted)
 }
 
-// Taking and giving back what nobody else wants allocates nothing.
+// Taking and giving back objects without contention allocates nothing.
 func TestExclusionAllocs(t *testing.T) {
 	var f chain.Flow
 	var x, y, z int

@@ -5,11 +5,11 @@ package chain_test
 
 import "weft/internal/chain"
 
-// Exclusion in the model: whoever holds an object is seen by a walk of all tasks. Which of several
-// waiters comes first is left to the engine, within three rules: no two hold an object at a time;
-// who waits has a reason; and nobody takes what is kept for an older one.
+// Exclusion in the model: a walk of all tasks finds the holder of an object. The engine chooses
+// among several waiters, within three rules: an object has one holder at a time; a task that waits
+// has a reason; no task takes an object that is reserved for an older one.
 
-// exclusive returns what t must hold to run.
+// exclusive returns the accesses whose objects t must hold to run.
 func (t *mtask) exclusive() (list []*taskAccess) {
 	for _, u := range t.accs {
 		if u.holds() {
@@ -19,7 +19,7 @@ func (t *mtask) exclusive() (list []*taskAccess) {
 	return list
 }
 
-// admit starts t, which the order of accesses allows, or lets it wait for its objects.
+// admit starts t, which is ready by the order of accesses, or lets it wait for its objects.
 func (w *world) admit(t *wtask) {
 	if want := t.queued == 0 && len(t.m.exclusive()) > 0; t.node.Exclusive() != want {
 		w.fail("task %s: Exclusive is %v", t.name, !want)
@@ -70,7 +70,7 @@ func (w *world) excluded(t *wtask) bool {
 	return false
 }
 
-// checkExclusion looks at a task that starts.
+// checkExclusion checks a task that starts.
 func (w *world) checkExclusion(t *wtask) {
 	for _, u := range t.m.exclusive() {
 		if o := w.holder(t, u.obj); o != nil {
@@ -88,7 +88,7 @@ func (w *world) checkExclusion(t *wtask) {
 }
 
 // commute reports whether the order of the two tasks with respect to the object is free: where
-// their ancestors part, both are Commutative.
+// their ancestors diverge, both are Commutative.
 func (w *world) commute(a, b *wtask, obj int) bool {
 	for len(a.path) > len(b.path) {
 		a = a.parent

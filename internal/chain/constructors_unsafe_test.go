@@ -5,7 +5,7 @@ package chain
 
 import "unsafe"
 
-// What package deps has for users, for the tests of this one.
+// The constructors of package deps, for the tests of this package.
 
 func In[T any](p *T) Access          { return Object(p, ModeIn) }
 func Out[T any](p *T) Access         { return Object(p, ModeOut) }
@@ -62,5 +62,5 @@ func ops[T any](s []T, op Op[T]) Ops {
 	}
 }
 
-// Private returns what is in a copy of an object.
+// Private returns the value in a copy of an object.
 func Private[T any](c *Copy) *T { return &c.v.([]T)[0] }

@@ -20,7 +20,7 @@ type ReductionGroup struct {
 	shards []shard
 	mask   int
 
-	next  xatomic.Int32 // index in clean of the next unused copy; grows beyond its length
+	next xatomic.Int32 // index in clean of the next unused copy; grows beyond its length
 	// copies without contributions, from earlier groups; constant while the group is open
 	clean []*Copy
 }
@@ -62,7 +62,7 @@ const (
 	freeMask    = 1<<32 - 1
 	oneReturned = 1 << 32
 	// copies kept for the next group (guess: twice the workers of a large machine)
-	maxClean    = 256
+	maxClean = 256
 )
 
 // Open returns a new group of r, for a runtime with the given number of workers.

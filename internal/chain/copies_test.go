@@ -15,7 +15,7 @@ import (
 	"weft/internal/chain"
 )
 
-// tally counts the copies that a group uses.
+// tally counts the copies that a reduction group uses.
 func tally(used *atomic.Int32) chain.Op[int64] {
 	return chain.Op[int64]{
 		Init:    func(p *int64) { *p = 0; used.Add(1) },
@@ -23,7 +23,8 @@ func tally(used *atomic.Int32) chain.Op[int64] {
 	}
 }
 
-// Who asks gets what was given back, wherever that lies; only if there is nothing, a new copy.
+// Take returns a copy that was given back, in whatever shard it lies, and a new copy only if there
+// is none.
 func TestCopiesAreUsedAgain(t *testing.T) {
 	var x int64
 	var used atomic.Int32
@@ -44,7 +45,7 @@ func TestCopiesAreUsedAgain(t *testing.T) {
 	g.Close()
 	require.EqualValues(t, 11, x)
 
-	// The next group has the same memory, with nothing in it.
+	// The next group has the same memory, without contributions.
 	g = r.Open(8)
 	require.Zero(t, g.Used())
 	c := g.Take(5, nil)
@@ -64,8 +65,8 @@ func TestCopiesAreUsedAgain(t *testing.T) {
 	require.EqualValues(t, 11, x)
 }
 
-// Participants on several goroutines, which keep one or several copies: each is for one at a time,
-// nothing is lost, and there are no more copies than participants at one time.
+// Participants on several goroutines keep one or several copies. Each copy has one owner at a time,
+// no contribution is lost, and there are never more copies than participants at one time.
 func TestCopiesHammer(t *testing.T) {
 	rounds := 100
 	if testing.Short() {
@@ -77,7 +78,7 @@ func TestCopiesHammer(t *testing.T) {
 		r := chain.NewReduction(&x, tally(&used))
 		workers := []int{1, 2, 4, 40}[round%4]
 		total := int64(0)
-		for range 3 { // groups
+		for range 3 { // reduction groups
 			g := r.Open(workers)
 			used.Store(0)
 			var active, most atomic.Int32
@@ -123,7 +124,7 @@ func TestCopiesHammer(t *testing.T) {
 	}
 }
 
-// A copy of which Init panics is no copy of the group.
+// A copy whose Init panics does not belong to the group.
 func TestCopiesInitPanics(t *testing.T) {
 	var x int64
 	bad := true
@@ -148,8 +149,8 @@ func TestCopiesInitPanics(t *testing.T) {
 	require.EqualValues(t, 1, x)
 }
 
-// Copies that a group has not needed stay for the next, beside those that it has used: never one of
-// them twice.
+// Copies that a reduction group has not needed stay for the next group, together with those that it
+// has used; none of them twice.
 func TestCopiesOfReductionGroups(t *testing.T) {
 	var x int64
 	r := chain.NewReduction(&x, chain.Sum[int64]())
@@ -178,8 +179,8 @@ func TestCopiesOfReductionGroups(t *testing.T) {
 	require.EqualValues(t, 16, x)
 }
 
-// Goroutines that open and close groups of one reduction at one time, as two runtimes do: a group
-// is for one of them at a time, and none is lost, so that there are no more than goroutines.
+// Goroutines open and close groups of one reduction at the same time, as two runtimes do. A group
+// belongs to one of them at a time, and none is lost, so there are no more groups than goroutines.
 func TestReductionGroupsHammer(t *testing.T) {
 	const goroutines, rounds = 4, 3000
 	var x int64

@@ -101,11 +101,11 @@ type builder struct {
 	apart bool
 	nodes int // tasks and joints
 
-	tab     []named // open addressing; a power of two long
-	shift   uint8   // 64 - log2(len(tab))
-	count   []int32 // number of accesses to each object
-	object  []int32 // of each access
-	owner   []int32 // task of each access
+	tab    []named // open addressing; a power of two long
+	shift  uint8   // 64 - log2(len(tab))
+	count  []int32 // number of accesses to each object
+	object []int32 // of each access
+	owner  []int32 // task of each access
 	// indices of the accesses, chain after chain; within a chain in the order of the tasks
 	byChain []int32
 	chain   []int32 // where the chain of each object begins in byChain, and the end of the last

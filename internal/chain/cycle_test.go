@@ -12,8 +12,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// text writes a cycle: the edges of each node, with a prime for the next round and, in parentheses,
-// the objects that an edge stands for.
+// text formats a cycle: the edges of each node, with a prime for the next round and, in
+// parentheses, the objects that an edge stands for.
 func (c *Cycle) text() string {
 	var b strings.Builder
 	for n := range c.Nodes() {
@@ -46,12 +46,12 @@ func TestCycleEdges(t *testing.T) {
 		{"one writer", [][]Access{{InOut(a)}}, false, "0:\n"},
 		{"one reader", [][]Access{{In(a)}}, false, "0:\n"},
 		{"only readers", [][]Access{{In(a)}, {In(a)}}, false, "0:\n1:\n"},
-		{"one group", [][]Access{{Concurrent(a)}, {Concurrent(a)}}, false, "0:\n1:\n"},
+		{"one run", [][]Access{{Concurrent(a)}, {Concurrent(a)}}, false, "0:\n1:\n"},
 		{"two writers", [][]Access{{InOut(a)}, {Out(a)}}, false, "0: 1[0]\n1: 0'[0]\n"},
 		{"two writers, apart", [][]Access{{InOut(a)}, {Out(a)}}, true, "0: 1[0]\n1:\n"},
 		{"writer, readers", [][]Access{{Out(a)}, {In(a)}, {In(a)}}, false, "0: 1[0] 2[0]\n1: 0'[0]\n2: 0'[0]\n"},
 		{"readers around the seam", [][]Access{{In(a)}, {Out(a)}, {In(a)}}, false, "0: 1[0]\n1: 0'[0] 2[0]\n2: 1'[0]\n"},
-		{"group and readers", [][]Access{{Concurrent(a)}, {Concurrent(a)}, {In(a)}}, false, "0: 2[0]\n1: 2[0]\n2: 0'[0] 1'[0]\n"},
+		{"run and readers", [][]Access{{Concurrent(a)}, {Concurrent(a)}, {In(a)}}, false, "0: 2[0]\n1: 2[0]\n2: 0'[0] 1'[0]\n"},
 		{"weak is strong", [][]Access{{InOut(a).Weak()}, {In(a).Weak()}}, false, "0: 1[0]\n1: 0'[0]\n"},
 		{"modes combine", [][]Access{{In(a), Concurrent(a)}, {Concurrent(a)}}, false, "0: 1[0]\n1: 0'[0]\n"},
 		{"one edge for two objects", [][]Access{{Out(a), Out(b)}, {In(b), In(a)}}, false, "0: 1[0 1]\n1: 0'[0 1]\n"},
@@ -81,8 +81,8 @@ func newTestCycle(lists [][]Access, apart bool) *Cycle {
 	return NewCycle(list, ends, apart)
 }
 
-// A writer of many objects, as in a five-point stencil, has an edge to each neighbour and none
-// besides.
+// In a five-point stencil, whose tasks write one object and read the neighbours', a task has an
+// edge to each neighbour and no others.
 func TestCycleOfStencilIsReduced(t *testing.T) {
 	const n = 8
 	var o [n + 2][n + 2]int
@@ -107,7 +107,7 @@ func TestCycleOfStencilIsReduced(t *testing.T) {
 	}
 }
 
-// Large groups meet in a joint: edges do not multiply.
+// Two long runs meet in a joint: edges do not multiply.
 func TestCycleJoints(t *testing.T) {
 	var a int
 	const n = 1000
@@ -157,12 +157,12 @@ func TestCycleFind(t *testing.T) {
 type lap struct {
 	lists  [][]Access
 	rounds int
-	task   int // which run keeps objects
+	task   int // the task that keeps objects
 	round  int
 	keeps  func(Access) bool
 }
 
-// byRules says which runs can start, by looking at each pair of runs.
+// byRules returns which runs can start, by comparing each pair of runs.
 func (l lap) byRules(apart bool) []bool {
 	n := len(l.lists)
 	started := make([]bool, n*l.rounds)
@@ -212,7 +212,7 @@ func compatible(p, q []Access, x Access) bool {
 	return m == mode(q) && m != ModeInOut
 }
 
-// byCycle says the same by going round the graph.
+// byCycle returns the same, by following the graph.
 func (l lap) byCycle(c *Cycle, apart bool) []bool {
 	n, nodes := len(l.lists), c.Nodes()
 	type run struct{ node, round int }
@@ -287,9 +287,9 @@ func (l lap) byCycle(c *Cycle, apart bool) []bool {
 
 var cyclePrograms = 2500
 
-// A run starts by the graph if and only if it starts by the rules: with all others over, and one
-// that has given some of its objects up. So no order is missing and none is too much, whatever
-// Release is called for.
+// A run starts by the graph if and only if it starts by the rules, when all others are over except
+// for one, which has given some of its objects up. So no order is missing and none is superfluous,
+// whatever Release is called for.
 func TestCycleRandom(t *testing.T) {
 	seed := rand.Uint64()
 	programs := cyclePrograms
@@ -353,8 +353,7 @@ func TestCycleRandom(t *testing.T) {
 	}
 }
 
-// The same for ranges of memory and objects that overlap: what a task may do is decided byte by
-// byte.
+// The same for ranges of memory and for objects that overlap, compared byte by byte.
 func TestCycleRandomRanges(t *testing.T) {
 	seed := rand.Uint64()
 	programs := cyclePrograms / 2
@@ -437,7 +436,7 @@ func TestCycleFindRanges(t *testing.T) {
 	require.NoError(t, err)
 }
 
-// A graph of many tasks is made in time that grows with them: this would not end otherwise.
+// A graph of many tasks is made in linear time: otherwise this test would not end.
 func TestCycleOfManyTasks(t *testing.T) {
 	const n = 100_000
 	o := make([]int, n+1)
@@ -457,7 +456,8 @@ func TestCycleOfManyTasks(t *testing.T) {
 	}
 }
 
-// A chain has the tasks in their order, and begins anew where rounds are not kept apart.
+// A chain has the tasks in their order, and starts again at the first where rounds are not kept
+// apart.
 func TestChainOfTasks(t *testing.T) {
 	var x int
 	for n, want := range []struct{ apart, not string }{
@@ -482,7 +482,7 @@ func TestChainOfTasks(t *testing.T) {
 	}
 }
 
-// Edges are joined where that saves some.
+// Edges are joined where that saves edges.
 func TestJoints(t *testing.T) {
 	for _, c := range []struct {
 		k, l int
@@ -493,7 +493,8 @@ func TestJoints(t *testing.T) {
 	}
 }
 
-// Pieces of weak ranges are weak, and what a task has not declared meets nothing of it.
+// Pieces of weak ranges are weak, and an access to memory that a task has not declared meets none
+// of the task's.
 func TestPiecesOfCycle(t *testing.T) {
 	x := make([]byte, 8)
 	var y, z int
@@ -522,8 +523,8 @@ func TestPiecesOfCycle(t *testing.T) {
 	require.ErrorContains(t, err, "has not declared an access to this object")
 }
 
-// The accesses of a task with many are sorted, to be found; those of others stay as they were
-// declared, wherever the task is in the loop.
+// The accesses of a task with many are sorted; those of other tasks stay as they were declared,
+// wherever the task is in the loop.
 func TestManyAccessesAreSorted(t *testing.T) {
 	o := make([]int, scanMax+1)
 	down := func(n int) (list []Access) {

@@ -13,8 +13,8 @@ import (
 	"weft/internal/chain"
 )
 
-// smallStack runs f on a stack that a recursion through a chain would overflow: that ends
-// the test binary, since nobody can recover from it.
+// smallStack runs f on a stack that a recursion through a chain would overflow. An overflow ends
+// the test binary, since it cannot be recovered.
 func smallStack(t *testing.T, f func()) {
 	old := debug.SetMaxStack(128 << 10)
 	defer debug.SetMaxStack(old)
@@ -46,7 +46,7 @@ var forms = []struct {
 	{"weakconcurrent", decl{0, chain.ModeConcurrent, true}},
 }
 
-// nodes is the memory of a test: what came free is used again first.
+// nodes allocates the nodes of a test, reusing those that became free.
 type nodes struct {
 	free []*chain.Node
 	made int
@@ -88,7 +88,7 @@ func (m *nodes) end(n *chain.Node) {
 	m.collect()
 }
 
-// TestLongChain builds a chain of a million accesses behind a writer, and lets it go.
+// TestLongChain builds a chain of a million accesses after a writer, and then ends the writer.
 func TestLongChain(t *testing.T) {
 	for _, form := range forms {
 		t.Run(form.name, func(t *testing.T) {
@@ -177,7 +177,7 @@ func heap() uint64 {
 	return s.HeapAlloc
 }
 
-// TestManyObjects: a domain that names a million objects one after the other stays small.
+// The table of a domain that names a million objects one after the other stays small.
 func TestManyObjects(t *testing.T) {
 	objs := make([]int64, chainLength)
 	var root chain.Node
@@ -213,7 +213,7 @@ func TestManyObjects(t *testing.T) {
 }
 
 // TestDeepNest nests ten thousand tasks, each with an access to one object, with a successor
-// outside. The weak ones are behind a task that holds the object: all bodies but the innermost end,
+// outside. The weak ones come after a task that holds the object: all bodies but the innermost end,
 // then the tokens go down through all levels. At the end of the innermost they go up again.
 func TestDeepNest(t *testing.T) {
 	for _, form := range forms {
@@ -229,8 +229,8 @@ func TestDeepNest(t *testing.T) {
 	}
 }
 
-// deepNest: with chained, a writer and a reader are in front, so that the tokens come one
-// after the other, and each level has a weak sibling after the nested task.
+// deepNest runs one nest. With chained, a writer and a reader precede the nest, so that the tokens
+// come one after the other, and each level has a weak sibling after the nested task.
 func deepNest(t *testing.T, d decl, chained bool) {
 	var x int64
 	var root chain.Node

@@ -14,7 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// fill names the objects of an array, each of which a child uses, in a new table.
+// fill enters the objects of an array, each with a child's access, in a new table.
 func fill(mem []byte, n, stride int) (d *domain, keys []uintptr, lasts []access) {
 	d, lasts = new(domain), make([]access, n)
 	d.alloc(domainMin)
@@ -26,7 +26,7 @@ func fill(mem []byte, n, stride int) (d *domain, keys []uintptr, lasts []access)
 	return d, keys, lasts
 }
 
-// displaced counts the keys that are not at home.
+// displaced counts the keys that are not at their homes.
 func (d *domain) displaced() (n int) {
 	for i := range d.tab {
 		if e := &d.tab[i]; e.key != 0 && int(home(e.key, d.mul, d.shift)) != i {
@@ -36,7 +36,7 @@ func (d *domain) displaced() (n int) {
 	return n
 }
 
-// The objects of an array are found at once: their homes are as good as never the same.
+// The objects of an array are found at once: hardly two have the same home.
 func TestArraysAreAtHome(t *testing.T) {
 	const most = 4356 // a grid of 64 x 64 blocks with a frame
 	mem := make([]byte, most*4096)
@@ -54,8 +54,7 @@ func TestArraysAreAtHome(t *testing.T) {
 	}
 }
 
-// Others are not worse off than keys without any order, of which a third is displaced in a full
-// table.
+// Other keys fare no worse than random keys, of which a third is displaced in a full table.
 func TestRecordsAreNearHome(t *testing.T) {
 	const n = 1500
 	mem := make([]byte, n*512)
@@ -65,7 +64,8 @@ func TestRecordsAreNearHome(t *testing.T) {
 	}
 }
 
-// Every key has its own product with the multiplier, which is what home looks at: it is odd.
+// Different keys have different products with the multiplier, of which home is the highest bits,
+// since the multiplier is odd.
 func TestMultiplierTellsKeysApart(t *testing.T) {
 	require.Equal(t, uint64(golden), multiplier(0), "of one key, nothing is known")
 	for g := range 64 {
@@ -116,7 +116,7 @@ func newPassing(inUse int) *passing {
 	return w
 }
 
-// use names key and reports whether it is new in the table.
+// access names key and reports whether key is new in the table.
 func (w *passing) access(key object) (isNew bool) {
 	e := w.d.slot(addr(key), &w.f)
 	isNew = e.last == nil
@@ -135,7 +135,7 @@ func (w *passing) access(key object) (isNew bool) {
 	return isNew
 }
 
-// Objects that come back again and again get room, though few are in use when the table is full.
+// Objects that come back again and again stay in the table, though few are in use when it is full.
 func TestObjectsThatComeBackStay(t *testing.T) {
 	for _, n := range []int{7, 50, 700, 4356} {
 		t.Run(fmt.Sprint(n), func(t *testing.T) {
@@ -175,8 +175,8 @@ func TestNewObjectsGo(t *testing.T) {
 	require.Zero(t, w.d.added+w.d.back)
 }
 
-// An allocator that uses the memory of dropped objects again makes new objects look like some that
-// come back. The table keeps more of them then, but no more than a multiple of those in use.
+// If an allocator reuses the memory of dropped objects, new objects look like old ones that come
+// back. The table then keeps more entries, but at most a multiple of the objects in use.
 func TestAddressesThatAreUsedAgain(t *testing.T) {
 	for _, inUse := range []int{1, 100} {
 		for _, oldest := range []bool{false, true} {
@@ -213,8 +213,8 @@ func TestAddressesThatAreUsedAgain(t *testing.T) {
 	}
 }
 
-// Keys are addresses, wherever Go puts what is allocated: a few keys of one array may all meet,
-// those of many arrays do not.
+// Keys are addresses that Go's allocator chose: a few keys of one array may all collide, those of
+// many arrays do not.
 func TestRecentKeysAreToldApart(t *testing.T) {
 	for _, n := range []int{5, 64, 1000, recentMax} {
 		for _, stride := range []int{8, 64, 4096} {
@@ -243,7 +243,7 @@ func TestRecentKeysAreToldApart(t *testing.T) {
 	}
 }
 
-// However many keys are put, the last ones are known, and the memory is small.
+// However many keys are put, the last ones are known, and the memory is bounded.
 func TestRecentKeysForget(t *testing.T) {
 	mem := make([]byte, 10*recentMax)
 	var m recentKeys
@@ -302,7 +302,7 @@ func TestTableCache(t *testing.T) {
 				d, keys, lasts := fill(mem, n, 64)
 				for i := range keys {
 					if d.probe(keys[i]).last != &lasts[i] {
-						t.Error("a table of somebody else")
+						t.Error("a table with another owner")
 						return
 					}
 				}

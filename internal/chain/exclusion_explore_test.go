@@ -15,29 +15,29 @@ import (
 	"weft/internal/xatomic"
 )
 
-// The exclusion's table is explored by itself: each task is a goroutine that takes bytes and
-// objects, uses them, and gives them back, perhaps in parts. Four things are required:
+// The exclusion table is explored by itself: each task is a goroutine that takes bytes and objects,
+// uses them, and gives them back, perhaps in parts. Four things are required:
 //
 //   - No byte and no object is used by two tasks at a time.
-//   - Each task gets what it waits for. The explorer reports goroutines that wait for ever.
+//   - Each task gets its bytes and objects. The explorer reports goroutines that wait for ever.
 //   - A task that has waited for long is not overtaken.
 //   - The table is empty in the end.
 //
-// The table's locks are the steps. What the checks use is ordered by them: the steps of all tasks
-// that share a byte are on one lock, so every order of who takes and who gives back is run.
+// The table's locks are the steps. The checks use only state that the locks order: the steps of all
+// tasks that share a byte are on one lock, so every order of taking and giving back is run.
 
 // exclTask is a task of such a program.
 type exclTask struct {
 	name  string
 	bytes []extent
 	objs  []int    // of exclObjects
-	parts []extent // in which it gives the bytes back; nil: all at once
+	parts []extent // the parts in which it gives the bytes back; nil: all at once
 	began bool     // it holds all before the others begin
-	// it waits before the others begin, and has been overtaken so often; 0: it does not
+	// if not 0, it waits before the others begin, and has been overtaken so often
 	waits int
 }
 
-// exclObjects stay where they are from order to order. They are in two shards.
+// exclObjects keep their addresses from order to order. They are in two shards.
 var exclObjects = func() (list [2]object) {
 	things := make([]int64, 2*shardCount)
 	list[0] = object(unsafe.Pointer(&things[0]))
@@ -57,7 +57,7 @@ type exclRun struct {
 	has       bool // in the beginning
 	came      bool
 	over      bool
-	overtaken int // younger tasks that came before this one
+	overtaken int // number of younger tasks that started before this one
 }
 
 // exclWorld is one run of a program.
@@ -71,7 +71,7 @@ type exclWorld struct {
 
 func exclProgram(list []exclTask) func(*explore.Run) {
 	return func(r *explore.Run) {
-		exclusions = exclusion{} // an order that is left early leaves something behind
+		exclusions = exclusion{} // an order that ends early leaves entries in the table
 		r.Name("bytes", &exclusions.shards[byteShard])
 		w := &exclWorld{r: r, of: map[*Node]*exclRun{}, user: map[uintptr]*exclRun{}, owner: map[int]*exclRun{}}
 		for _, x := range list {
@@ -108,7 +108,7 @@ func (w *exclWorld) acquire(t *exclRun) bool {
 	return exclusions.acquire(&t.node, keys, t.bytes, set)
 }
 
-// waited makes t, which waits, one that has been overtaken n times.
+// waited sets t, which waits, as overtaken n times.
 func (w *exclWorld) waited(t *exclRun, n int) {
 	exclusions.bytes.walk(0, ^uintptr(0), func(_, _ uintptr, v **resource) {
 		if v == nil {
@@ -157,7 +157,7 @@ func (w *exclWorld) giveBack(f *Flow) {
 	}
 }
 
-// enter is the beginning of t's use.
+// enter checks and marks that t starts to use its bytes and objects.
 func (w *exclWorld) enter(t *exclRun) {
 	for _, x := range t.bytes {
 		for b := x.lo; b < x.hi; b++ {
@@ -171,7 +171,7 @@ func (w *exclWorld) enter(t *exclRun) {
 	}
 	t.came = true
 	for _, o := range w.tasks {
-		// the older ones: whoever waits in the beginning does so in the order of the list
+		// only the older ones: tasks that wait in the beginning do so in the order of the list
 		if o == t {
 			break
 		}
@@ -210,7 +210,7 @@ func (w *exclWorld) verify() error {
 func ext(lo, hi uintptr) extent { return extent{lo, hi} }
 
 var exclPrograms = map[string][]exclTask{
-	// The bad schedule of P2: b waits for all that a has, and c cuts that.
+	// The bad schedule of P2: b waits for all bytes of a, and c cuts them.
 	"cut under a waiter": {
 		{name: "a", bytes: []extent{ext(1, 9)}},
 		{name: "b", bytes: []extent{ext(1, 9)}},
@@ -232,7 +232,7 @@ var exclPrograms = map[string][]exclTask{
 		{name: "b", bytes: []extent{ext(3, 7)}},
 		{name: "c", bytes: []extent{ext(6, 9)}},
 	},
-	"given back from behind": {
+	"given back in descending order": {
 		{name: "a", bytes: []extent{ext(1, 9)}, parts: []extent{ext(5, 9), ext(1, 5)}, began: true},
 		{name: "b", bytes: []extent{ext(1, 9)}},
 		{name: "c", bytes: []extent{ext(4, 6)}},
@@ -247,14 +247,13 @@ var exclPrograms = map[string][]exclTask{
 		{name: "b", bytes: []extent{ext(5, 9)}},
 		{name: "c", bytes: []extent{ext(4, 6)}},
 	},
-	// b needs a lock that whoever gives the bytes back does not have.
+	// b needs a lock that the goroutine which gives the bytes back does not have.
 	"bytes and an object": {
 		{name: "a", bytes: []extent{ext(1, 5)}, began: true},
 		{name: "b", bytes: []extent{ext(1, 9)}, objs: []int{0}},
 		{name: "c", objs: []int{0}},
 	},
-	// While a takes locks anew for b, c takes the bytes, gives them back, and b gets what it waits
-	// for from c.
+	// While a relocks for b, c takes the bytes and gives them back, and b gets its bytes from c.
 	"bytes, between locks": {
 		{name: "a", bytes: []extent{ext(1, 5)}, began: true},
 		{name: "b", bytes: []extent{ext(1, 9)}, objs: []int{0}, waits: 1},

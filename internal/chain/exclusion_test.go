@@ -11,8 +11,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// Objects are spread over all shards but that of ranges, and within a shard over its chains. A
-// shard keeps some memory when nobody holds anything, and no more.
+// Objects are spread over all shards except that of ranges, and within a shard over its hash
+// chains. A shard keeps a bounded amount of memory when nothing is held.
 func TestResources(t *testing.T) {
 	var e exclusion
 	mem := make([]int64, 120_000)
@@ -66,7 +66,7 @@ func TestResources(t *testing.T) {
 	}
 }
 
-// Pieces that are cut have their holder in both parts, also where there are many.
+// When a piece is cut, both parts have its holder, also if there are many pieces.
 func TestPiecesAreCut(t *testing.T) {
 	var e exclusion
 	nodes := make([]Node, 150)
@@ -76,7 +76,7 @@ func TestPiecesAreCut(t *testing.T) {
 		e.each(extent{at, at + 8}, func(c *resource) { c.take(&nodes[i]) })
 	}
 	for i := range nodes {
-		at := uintptr(10 * (len(nodes) - i)) // from behind, where the lists that are full are cut
+		at := uintptr(10 * (len(nodes) - i)) // in descending order, so that full arrays are cut
 		e.cutAt(at)
 		e.cutAt(at + 4)
 		e.cutAt(at + 8)
@@ -96,7 +96,7 @@ func TestPiecesAreCut(t *testing.T) {
 	require.Nil(t, e.piece(1<<40))
 }
 
-// Bytes that are given back are noted together where they lie side by side, of one node.
+// Adjacent bytes that one node gives back are noted as one range.
 func TestDroppedBytes(t *testing.T) {
 	var a, b Node
 	var l locks
@@ -106,7 +106,8 @@ func TestDroppedBytes(t *testing.T) {
 	require.Equal(t, []byteDrop{{&a, extent{0, 8}}, {&b, extent{8, 13}}, {&b, extent{14, 15}}, {&a, extent{15, 16}}}, l.bytes)
 }
 
-// What has waited and what it waited for keep nothing when it has its objects, however many.
+// When a waiter has its objects, neither the waiter nor the objects keep references to each other,
+// however many there are.
 func TestWaitersAreLeftEmpty(t *testing.T) {
 	for _, k := range []int{1, 4, 5, 9} {
 		var f Flow
@@ -148,7 +149,7 @@ func TestWaitersAreLeftEmpty(t *testing.T) {
 	}
 }
 
-// Memory that is given back by a task which does not hold it is found, and the table can be used
+// A task that gives back memory which it does not hold is detected, and the table can be used
 // afterwards.
 func TestBytesOfNobody(t *testing.T) {
 	x := make([]byte, 8)
@@ -173,7 +174,7 @@ func TestBytesOfNobody(t *testing.T) {
 	require.Zero(t, Resources())
 }
 
-// Who holds what: the task itself, and those below it.
+// Holds is true for the holder and for the tasks below it.
 func TestWhoHolds(t *testing.T) {
 	var f Flow
 	var x, y [8]byte

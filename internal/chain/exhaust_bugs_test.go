@@ -11,7 +11,7 @@ import (
 	explorer "weft/internal/explore"
 )
 
-// TestPlantedBugs: the rules of README.md, broken, are found by exploration.
+// Exploration finds each violation of a rule of README.md.
 func TestPlantedBugs(t *testing.T) { explorer.FindBugs(t, "chain", plantedBugs) }
 
 var plantedBugs = []explorer.Bug{
@@ -21,7 +21,7 @@ var plantedBugs = []explorer.Bug{
 		At:   "rule1",
 		New:  "\tlate = s&lingers != 0\n\tif e&ready != 0 && s&isWeak == 0 {\n\t\tf.granted(a.owner(), s)\n\t\te &^= ready\n\t}\n",
 	}, {
-		Name: "rule 2: nobody lingers", File: "flow.go", Test: "TestExploreAllSketches/weak_ends_while_readers_do",
+		Name: "rule 2: no access lingers", File: "flow.go", Test: "TestExploreAllSketches/weak_ends_while_readers_do",
 		At:  "rule2-linger",
 		New: "\treturn was == 1<<31\n",
 	}, {
@@ -29,7 +29,7 @@ var plantedBugs = []explorer.Bug{
 		At:  "rule2-sender",
 		New: "",
 	}, {
-		Name: "rule 2: what lingers is at rest", File: "node.go", Test: "TestExploreAllSketches/weak_ends_while_readers_do",
+		Name: "rule 2: an access that lingers comes to rest", File: "node.go", Test: "TestExploreAllSketches/weak_ends_while_readers_do",
 		At:  "rule2-rest",
 		New: "\t\tf.atRest(prev.owner())\n",
 	}, {
@@ -61,7 +61,7 @@ var plantedBugs = []explorer.Bug{
 		At:   "link",
 		New:  "\tt = passes(s)\n\tpreset = 0\n",
 	}, {
-		Name: "the linker goes by an old look", File: "node.go", Test: "TestExploreAll",
+		Name: "the linker uses an old state", File: "node.go", Test: "TestExploreAll",
 		Decl: "var t uint32",
 		At:   "link",
 		New:  "\tt = passes(ps | b)\n",
@@ -70,19 +70,19 @@ var plantedBugs = []explorer.Bug{
 		At:  "pass-read",
 		New: "\tif bits == hasR && s&hasChild == 0 {\n\t\treturn\n\t}\n",
 	}, {
-		Name: "the last word before the link", File: "state.go", Test: "TestExploreAll/three_tasks",
+		Name: "a plain store before the link", File: "state.go", Test: "TestExploreAll/three_tasks",
 		At: "last-word", New: "\treturn s&(others|s>>posReader&1*hasR) == 0\n",
 	}, {
-		Name: "the last word for a reader that runs", File: "state.go", Test: "TestExploreAll/three_tasks",
+		Name: "a plain store for a reader that runs", File: "state.go", Test: "TestExploreAll/three_tasks",
 		At: "last-word", New: "\treturn s&(hasNext|others) == hasNext\n",
 	}, {
-		Name: "the last word for a weak access", File: "state.go", Test: "TestExploreAll/three_tasks",
+		Name: "a plain store for a weak access", File: "state.go", Test: "TestExploreAll/three_tasks",
 		At: "last-word", New: "\treturn s&(hasNext|others&^isWeak|s>>posReader&1*hasR) == hasNext\n",
 	}, {
-		Name: "the last word for a run", File: "state.go", Test: "TestExploreAll/three_tasks",
+		Name: "a plain store for a run member", File: "state.go", Test: "TestExploreAll/three_tasks",
 		At: "last-word", New: "\treturn s&(hasNext|others&^inRun|s>>posReader&1*hasR) == hasNext\n",
 	}, {
-		Name: "an end that nobody hears of", File: "node.go", Test: "TestExploreAll/three_tasks",
+		Name: "an end without its bit, though there is no successor", File: "node.go", Test: "TestExploreAll/three_tasks",
 		At:  "give-up",
 		New: "\tif s&^noMatter == hasW {\n\t\ta.state.Keep(s)\n\t\treturn\n\t}\n\ts = a.state.Add(through)\n",
 	}, {
@@ -92,7 +92,7 @@ var plantedBugs = []explorer.Bug{
 		New:  "\t\tn = 0\n\t\tf.granted(owner, s)\n\t\ta.checkLive()\n\t\tf.push(a.succ(), hasR)\n\t\treturn\n",
 	},
 
-	// Sinks and gates, and solo tasks, whose memory is used again.
+	// Sinks and gates, and solo tasks whose memory is reused.
 	{
 		Name: "a sink: the write token overtakes the read token", File: "bridge.go", Test: "TestExploreReuse/late_from_a_sink",
 		At:  "read-before-write",
@@ -116,23 +116,23 @@ var plantedBugs = []explorer.Bug{
 
 	// Ranges in the exclusion.
 	{
-		Name: "P1: a task that comes does not cut", File: "exclusion.go", Test: "TestExploreExclusion",
+		Name: "P1: a new task does not cut", File: "exclusion.go", Test: "TestExploreExclusion",
 		At:  "P1",
 		New: "",
 	}, {
-		Name: "P1: a task takes only what is there", File: "exclusion_range.go", Test: "TestExploreExclusion",
+		Name: "P1: a task takes only existing pieces", File: "exclusion_range.go", Test: "TestExploreExclusion",
 		At: "P1",
 		New: "\tnone := true\n\te.bytes.walk(x.lo, x.hi, func(_, _ uintptr, v **resource) {\n\t\tif v != nil {\n\t\t\tnone = false\n\t\t\tf(*v)\n\t\t}\n\t})\n" +
 			"\tif none {\n\t\te.bytes.fill(x.lo, x.hi, func(s *span[*resource], isNew bool) {\n\t\t\ts.v = new(resource)\n\t\t\tf(s.v)\n\t\t})\n\t}\n",
 	}, {
-		Name: "P2: nobody holds the second part", File: "exclusion_range.go", Test: "TestExploreExclusion",
+		Name: "P2: the second part has no holder", File: "exclusion_range.go", Test: "TestExploreExclusion",
 		Decl: "var second *resource",
 		At:   "P2-holder", New: "\tsecond = new(resource)\n",
 	}, {
-		Name: "P2: nobody waits for the second part", File: "exclusion_range.go", Test: "TestExploreExclusion/cut_under_a_waiter",
+		Name: "P2: the second part has no waiters", File: "exclusion_range.go", Test: "TestExploreExclusion/cut_under_a_waiter",
 		At: "P2-waiters", New: "",
 	}, {
-		Name: "P2: a waiter forgets the second part", File: "exclusion_range.go", Test: "TestExploreExclusion",
+		Name: "P2: a waiter has no entry for the second part", File: "exclusion_range.go", Test: "TestExploreExclusion",
 		At: "P2-waiters", New: "\tfor y := c.first; y != nil; y = y.next {\n\t\tnew(queueEntry).join(y.w, second)\n\t}\n",
 	}, {
 		Name: "P2: the watchers go to the second part", File: "exclusion_range.go", Test: "TestExploreExclusion",
@@ -140,13 +140,13 @@ var plantedBugs = []explorer.Bug{
 		At:   "P2-holder",
 		New:  "\tsecond = &resource{holder: c.holder, watchers: c.watchers}\n\tc.watchers = 0\n",
 	}, {
-		Name: "P3: what is given back is not cut", File: "exclusion_range.go", Test: "TestExploreExclusion",
+		Name: "P3: bytes that are given back are not cut", File: "exclusion_range.go", Test: "TestExploreExclusion",
 		At: "P3-cut", New: "",
 	}, {
 		Name: "P3: pieces stay", File: "exclusion_range.go", Test: "TestExploreExclusion",
 		At: "P3-free", New: "",
 	}, {
-		Name: "P3: pieces that somebody waits for are forgotten", File: "exclusion_range.go", Test: "TestExploreExclusion",
+		Name: "P3: pieces with waiters are forgotten", File: "exclusion_range.go", Test: "TestExploreExclusion",
 		At:  "P3-waiters",
 		New: "\t\treturn m.has(p) && m.at(p).lo < x.hi && m.at(p).v.holder == nil\n",
 	}, {
@@ -154,20 +154,20 @@ var plantedBugs = []explorer.Bug{
 		At:  "G1",
 		New: "\t\t\tif (*v).holder = nil; (*v).first != nil && lo == d.lo {\n\t\t\t\tl.free = append(l.free, lo)\n\t\t\t}\n",
 	}, {
-		Name: "G2: no second look after relocking", File: "exclusion.go", Test: "TestExploreExclusion",
+		Name: "G2: no check after relocking", File: "exclusion.go", Test: "TestExploreExclusion",
 		At:  "G2-look",
 		New: "\t\t\t\tif w.age == 0 {\n\t\t\t\t\tgoto again\n\t\t\t\t}\n",
 	}, {
-		Name: "G2: a waiter goes on watching what it could have", File: "exclusion.go", Test: "TestExploreExclusion",
+		Name: "G2: a waiter keeps watching a piece that it could have", File: "exclusion.go", Test: "TestExploreExclusion",
 		At: "G2-unwatch", New: "",
 	}, {
-		Name: "nothing is kept", File: "exclusion.go", Test: "TestExploreExclusion/kept",
+		Name: "nothing is reserved", File: "exclusion.go", Test: "TestExploreExclusion/kept",
 		At: "keep", New: "\t\tif y.w.reserved() {\n\t\t\treturn x != nil\n\t\t}\n",
 	}, {
-		Name: "a waiter that has become reserved stays clean", File: "exclusion.go", Test: "TestExploreExclusion/kept",
+		Name: "a waiter that becomes reserved stays before the clean mark", File: "exclusion.go", Test: "TestExploreExclusion/kept",
 		At: "reserved", New: "\t\t\t_ = exclusions.reserves.Load()\n",
 	}, {
-		Name: "a waiter that has gone is the last that is clean", File: "exclusion.go", Test: "TestExploreExclusion",
+		Name: "the clean mark stays on a waiter that has left", File: "exclusion.go", Test: "TestExploreExclusion",
 		At: "last-clean", New: "",
 	},
 }

@@ -21,12 +21,11 @@ import (
 // A small program is run with a goroutine for each task, which starts when the task becomes ready,
 // in every order of the engine's atomic operations. Three things are required:
 //
-//   - A task becomes ready only when the model allows it, as far as the model knows what is ordered
-//     before that moment: so an early start is found also where it happens to come late enough.
+//   - A task becomes ready only when the model allows it, judged by what is ordered before that
+//     moment. So an early start is found also if it happens late enough by chance.
 //   - In the end exactly those tasks have started that the model allows. Bodies that never end show
-//     that others wait.
-//   - The memory of a task that has become free is not in use any more, and nobody comes back to
-//     it.
+//     which tasks wait for them.
+//   - The memory of a task that has become free is not in use any more, and is not used later.
 
 // exBody is a task of such a program.
 type exBody struct {
@@ -62,7 +61,7 @@ func (b *exBody) String() string {
 	return strings.TrimSpace(s.String())
 }
 
-// exTask is a task that is being run.
+// exTask is a task that has been made.
 type exTask struct {
 	body       *exBody
 	name       string
@@ -76,7 +75,7 @@ type exTask struct {
 	free       bool
 }
 
-// exObjects stay where they are from run to run, since tables go by addresses.
+// exObjects keep their addresses from run to run, since tables go by addresses.
 var exObjects [2]int64
 
 // exWorld is one run of a program.
@@ -104,7 +103,7 @@ func exProgram(kids []*exBody) func(*explorer.Run) {
 	}
 }
 
-// run is a body, and what follows its end.
+// run executes a body, and what follows its end.
 func (w *exWorld) run(t *exTask, f *chain.Flow) {
 	if len(t.body.kids) > 0 && t.parent != nil {
 		t.live.Init(int32(len(t.body.kids)) + 1)
@@ -182,7 +181,8 @@ func (w *exWorld) start(t *exTask) {
 	})
 }
 
-// asSeen calls f while the model knows only what comes before the present moment in every order.
+// asSeen calls f while the model knows only releases that come before the present moment in every
+// order.
 func (w *exWorld) asSeen(f func()) {
 	var hidden []*taskAccess
 	for _, t := range w.tasks {
@@ -213,8 +213,8 @@ func (w *exWorld) verify() error {
 	return nil
 }
 
-// neverLingers reports whether all memory has to come free: strong accesses without groups and
-// children, and all bodies end.
+// neverLingers reports whether all memory has to become free: there are only strong accesses, no
+// runs and no children, and all bodies end.
 func (w *exWorld) neverLingers() bool {
 	return !slices.ContainsFunc(w.tasks, func(t *exTask) bool {
 		return t.body.held || len(t.body.kids) > 0 ||
@@ -243,7 +243,7 @@ type exShape struct {
 
 func flat(t []*exBody) []*exBody { return t }
 
-// in makes the tasks below number p its children.
+// in makes the tasks rest children of task p.
 func in(p int, rest ...int) func([]*exBody) []*exBody {
 	return func(t []*exBody) []*exBody {
 		var top []*exBody
@@ -347,7 +347,7 @@ func (s *exShape) each(f func(kids []*exBody)) {
 			holds = 1 << s.tasks
 		}
 		if slices.CompareFunc(at, at, func(x, y int) int { return x - mirror[y] }) > 0 {
-			holds = 0 // the same program with the objects' names exchanged has come before
+			holds = 0 // the same program with the two objects exchanged has been run
 		}
 		for held := range holds {
 			if bits.OnesCount(uint(held)) > 1 && !explorer.Big() {
@@ -425,8 +425,8 @@ func TestExploreAllSketches(t *testing.T) {
 
 // exPrograms are like sketches, but bodies may never end.
 var exPrograms = map[string]func() []*exBody{
-	// A reader below the first member of the group lets the read token pass and never ends. The
-	// last member is linked while it comes, and the group is opened meanwhile: the last member's
+	// A reader below the first member of the run lets the read token pass and never ends. The last
+	// member is linked while the token comes, and the run is opened meanwhile: the last member's
 	// child must get the token too.
 	"read token to a member": func() []*exBody {
 		p := program(leaf("in(a)"), nest("weakconcurrent(a)", leaf("in(a)")), leaf("weakconcurrent(a)"), nest("concurrent(a)", leaf("in(a)"))).body().kids

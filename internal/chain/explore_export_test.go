@@ -16,7 +16,7 @@ func Words(n *Node) []any {
 	return list
 }
 
-// OnTouch sets who is told of the uses of accesses.
+// OnCheckLive sets the function that checkLive calls.
 func OnCheckLive(f func(word any)) { liveHook = f }
 
 // NameWords calls name for each word of n.

@@ -16,9 +16,9 @@ import (
 	"weft/internal/xatomic"
 )
 
-// stage runs the goroutines of a crew one at a time: before and after each atomic
-// operation of the engine it may hand over to another one, as a seeded random
-// schedule says. So each schedule can be run again, and unlikely ones are as likely as others.
+// harness runs the goroutines of a crew one at a time. Before and after each atomic operation of
+// the engine it may switch to another goroutine, as a seeded random schedule says. So each schedule
+// can be repeated, and unlikely schedules are as likely as others.
 type harness struct {
 	r     *rand.Rand
 	wake  []chan struct{}
@@ -27,7 +27,7 @@ type harness struct {
 	stay  int // of 256: chance to go on
 	stall int // of 256: chance to stop for many steps of the others
 	steps int
-	until []int // the step up to which each goroutine stands still
+	until []int // the step until which each goroutine is stopped
 	done  chan struct{}
 }
 
@@ -40,7 +40,7 @@ func (s *harness) step() {
 	}
 }
 
-// turn hands over to a random goroutine, perhaps the same.
+// turn switches to a random goroutine, perhaps the same.
 func (s *harness) turn() {
 	s.steps++
 	me := s.now
@@ -52,7 +52,7 @@ func (s *harness) turn() {
 	}
 }
 
-// pick chooses who is next: anybody who does not stand still.
+// pick chooses the next goroutine among those that are not stopped.
 func (s *harness) pick() int {
 	var can []int
 	for _, i := range s.alive {
@@ -66,7 +66,7 @@ func (s *harness) pick() int {
 	return can[s.r.IntN(len(can))]
 }
 
-// leave is the end of the goroutine whose turn it is.
+// leave ends the goroutine whose turn it is.
 func (s *harness) leave() {
 	i := slices.Index(s.alive, s.now)
 	s.alive = slices.Delete(s.alive, i, i+1)
@@ -143,7 +143,7 @@ func (s sketch) plan(r *rand.Rand) *plan {
 	return t
 }
 
-// simulate is what the sequential program does.
+// simulate computes the effects of the sequential program.
 func (pr *planner) simulate(t *plan) {
 	pr.apply(t)
 	for _, o := range t.ops {
@@ -158,8 +158,8 @@ func leaf(list string) sketch                 { return sketch{list, nil} }
 func nest(list string, kids ...sketch) sketch { return sketch{list, kids} }
 func program(kids ...sketch) sketch           { return sketch{"", kids} }
 
-// sketches are made for late messages: a token that one goroutine is about to pass on
-// while another one brings the next through the same access.
+// sketches are made for late messages: a goroutine is about to pass a token on while another
+// goroutine brings the next token through the same access.
 var sketches = map[string]sketch{
 	"weak ends while readers do": program(leaf("in(a)"), leaf("weakinout(a)"), leaf("in(a)"), leaf("inout(a)")),
 	"to a weak successor":        program(leaf("in(a)"), leaf("weakinout(a)"), leaf("weakinout(a)"), leaf("weakin(a)"), leaf("in(a)"), leaf("inout(a)")),
@@ -170,26 +170,26 @@ var sketches = map[string]sketch{
 	"from a weak last child":     program(leaf("in(a)"), leaf("weakinout(a)"), nest("weakinout(a)", leaf("weakinout(a)")), leaf("weakin(a)"), leaf("inout(a)")),
 	"both ports":                 program(leaf("in(a)"), leaf("weakinout(a)"), nest("weakin(a)", nest("weakin(a)", leaf("weakin(a)"))), leaf("weakin(a)"), leaf("inout(a)")),
 	"reader last in a writer":    program(nest("inout(a)", leaf("inout(a)"), leaf("in(a)"), leaf("in(a)")), leaf("in(a)"), leaf("inout(a)")),
-	"group":                      program(leaf("in(a)"), leaf("concurrent(a)"), leaf("concurrent(a)"), leaf("in(a)"), leaf("inout(a)")),
-	"weak group":                 program(leaf("inout(a)"), leaf("weakconcurrent(a)"), leaf("weakconcurrent(a)"), leaf("concurrent(a)"), leaf("inout(a)")),
-	"group opened late":          program(leaf("concurrent(a)"), leaf("weakconcurrent(a)"), leaf("weakconcurrent(a)"), leaf("concurrent(a)"), leaf("weakconcurrent(a)"), leaf("inout(a)")),
-	"group in a group":           program(leaf("concurrent(a)"), nest("weakconcurrent(a)", leaf("concurrent(a)")), nest("concurrent(a)", leaf("concurrent(a)")), leaf("inout(a)")),
-	"group after weak writer":    program(leaf("in(a)"), leaf("weakinout(a)"), leaf("concurrent(a)"), leaf("concurrent(a)"), leaf("in(a)"), leaf("inout(a)")),
-	"read through a group":       program(leaf("inout(a)"), leaf("concurrent(a)"), leaf("concurrent(a)"), leaf("weakin(a)"), leaf("in(a)"), leaf("inout(a)")),
+	"run":                        program(leaf("in(a)"), leaf("concurrent(a)"), leaf("concurrent(a)"), leaf("in(a)"), leaf("inout(a)")),
+	"weak run":                   program(leaf("inout(a)"), leaf("weakconcurrent(a)"), leaf("weakconcurrent(a)"), leaf("concurrent(a)"), leaf("inout(a)")),
+	"run opened late":            program(leaf("concurrent(a)"), leaf("weakconcurrent(a)"), leaf("weakconcurrent(a)"), leaf("concurrent(a)"), leaf("weakconcurrent(a)"), leaf("inout(a)")),
+	"run in a run":               program(leaf("concurrent(a)"), nest("weakconcurrent(a)", leaf("concurrent(a)")), nest("concurrent(a)", leaf("concurrent(a)")), leaf("inout(a)")),
+	"run after weak writer":      program(leaf("in(a)"), leaf("weakinout(a)"), leaf("concurrent(a)"), leaf("concurrent(a)"), leaf("in(a)"), leaf("inout(a)")),
+	"read through a run":         program(leaf("inout(a)"), leaf("concurrent(a)"), leaf("concurrent(a)"), leaf("weakin(a)"), leaf("in(a)"), leaf("inout(a)")),
 	"one alone":                  program(leaf("inout(a)"), leaf("in(a)"), leaf("inout(a)"), leaf("in(a)"), leaf("in(a)"), leaf("inout(a)")),
-	"alone behind a group":       program(leaf("inout(a)"), leaf("concurrent(a)"), leaf("concurrent(a)"), leaf("concurrent(a)"), leaf("inout(a)"), leaf("inout(a)")),
+	"alone after a run":          program(leaf("inout(a)"), leaf("concurrent(a)"), leaf("concurrent(a)"), leaf("concurrent(a)"), leaf("inout(a)"), leaf("inout(a)")),
 	"two objects":                program(leaf("inout(a)"), leaf("inout(b)"), leaf("in(a) in(b)"), leaf("weakin(a) weakin(b)"), leaf("in(a)"), leaf("inout(a) inout(b)"), leaf("inout(b)")),
 	"two objects, to a child":    program(leaf("inout(a)"), leaf("inout(b)"), leaf("in(a) in(b)"), nest("weakinout(a)", leaf("in(a)")), leaf("inout(a)"), leaf("inout(b)")),
 	"two objects, opening":       program(leaf("inout(a)"), leaf("inout(b)"), leaf("concurrent(a) in(b)"), nest("weakconcurrent(a)", leaf("concurrent(a)")), leaf("inout(a)"), leaf("inout(b)")),
 	"writer in a reader":         program(leaf("in(a)"), nest("in(a)", leaf("weakinout(a)"), leaf("weakinout(a)")), leaf("weakin(a)"), leaf("in(a)"), leaf("inout(a)")),
-	"two objects, group":         program(leaf("inout(a)"), leaf("inout(b)"), leaf("concurrent(a) in(b)"), leaf("weakconcurrent(a)"), leaf("concurrent(a) weakin(b)"), leaf("inout(a) inout(b)"), leaf("inout(b)")),
+	"two objects, run":           program(leaf("inout(a)"), leaf("inout(b)"), leaf("concurrent(a) in(b)"), leaf("weakconcurrent(a)"), leaf("concurrent(a) weakin(b)"), leaf("inout(a) inout(b)"), leaf("inout(b)")),
 	"one of two lingers":         program(leaf("in(a)"), leaf("in(b)"), leaf("weakinout(a) in(b)"), leaf("in(a)"), leaf("in(b)"), leaf("inout(a)"), leaf("inout(b)")),
 	"reduction":                  program(leaf("in(a)"), leaf("reduce(a)"), leaf("reduce(a)"), leaf("inout(a)"), leaf("in(a)"), leaf("reduce(a)"), leaf("inout(a)")),
 	"reduction of a tree":        program(leaf("in(a)"), nest("reduce(a)", leaf("reduce(a)"), nest("weakreduce(a)", leaf("reduce(a)"))), leaf("in(a)"), leaf("inout(a)")),
 	"wide":                       program(nest("weakinout(a) weakinout(b)", leaf("in(a)"), leaf("inout(b)")), nest("weakin(a) weakin(b)", leaf("in(a) in(b)")), leaf("inout(a)"), leaf("inout(b)")),
 }
 
-// exclusionSketches are with Commutative accesses, for which who runs them has to call Acquire.
+// exclusionSketches have Commutative accesses, for which the test calls Acquire.
 var exclusionSketches = map[string]sketch{
 	"commutative":               program(leaf("in(a)"), leaf("commutative(a)"), leaf("commutative(a)"), leaf("weakin(a)"), leaf("in(a)"), leaf("inout(a)")),
 	"commutative, two objects":  program(leaf("inout(b)"), leaf("commutative(a) commutative(b)"), leaf("commutative(a)"), leaf("commutative(b)"), leaf("commutative(a) commutative(b)"), leaf("in(a)"), leaf("inout(b)")),

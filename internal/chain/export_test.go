@@ -3,12 +3,12 @@
 
 package chain
 
-// poisonState has every bit that an access of a live task can not have all at
-// once, and room above so that a late addition changes it without overflow.
+// poisonState has all bits that an access of a live task cannot have at the same time, and room
+// above so that a late addition changes it without overflow.
 const poisonState = 0x5EAD0000
 
-// Poison spoils the memory of a node that came out of NextFree: who still uses
-// it crashes, is reported by the race detector, or is found by Unspoiled.
+// Poison spoils the memory of a node that came out of NextFree. A later use of it crashes, is
+// reported by the race detector, or is found by Unspoiled.
 func Poison(n *Node) {
 	for i := range n.count {
 		a := n.at(i)
@@ -20,7 +20,7 @@ func Poison(n *Node) {
 	n.refs.Init(poisonState)
 }
 
-// Unspoiled reports whether nobody has touched n since Poison.
+// Unspoiled reports whether n has not changed since Poison.
 func Unspoiled(n *Node) bool {
 	for i := range n.count {
 		a := n.at(i)
@@ -31,10 +31,10 @@ func Unspoiled(n *Node) bool {
 	return n.pending.Load() == poisonState && n.refs.Load() == poisonState
 }
 
-// OvertakeMax is how many younger nodes may overtake a waiter.
+// OvertakeMax is the number of younger nodes that may overtake a waiter.
 const OvertakeMax = overtakeMax
 
-// Claims returns how many objects are held or waited for.
+// Resources returns the number of objects that are held or waited for.
 func Resources() (n int) {
 	for i := range exclusions.shards {
 		s := &exclusions.shards[i]
@@ -48,7 +48,7 @@ func Resources() (n int) {
 	return n
 }
 
-// Reserved reports whether n waits for pieces of memory that are kept for it.
+// Reserved reports whether n waits for pieces of memory that are reserved for it.
 func Reserved(n *Node) (yes bool) {
 	s := &exclusions.shards[byteShard]
 	s.mu.Lock()

@@ -51,7 +51,7 @@ func TestFlowShrinks(t *testing.T) {
 	require.Len(t, shrunk(append(make([]*Node, 0, 2*most), used[:]...)), 1, "what is in use stays")
 }
 
-// The memory of an access is that of its object, whatever its size.
+// Access.Memory returns the bytes of the object, whatever its size.
 func TestMemoryOfAccess(t *testing.T) {
 	var x [3]int32
 	at := uintptr(unsafe.Pointer(&x))
@@ -100,7 +100,7 @@ func TestMeets(t *testing.T) {
 	}
 }
 
-// Releases in random order leave the table that they were found by to the next who needs one.
+// After releases in random order, the index by which they were found goes to the table cache.
 func TestIndexIsCached(t *testing.T) {
 	for n, large := range map[int]bool{scanMax + 1: false, domainMax/4 - 1: false, domainMax / 4: true, domainMax: true} {
 		x := make([]int, n)
@@ -124,7 +124,7 @@ func TestIndexIsCached(t *testing.T) {
 	}
 }
 
-// A task with children has a table of its accesses in their domain, and makes no other.
+// Release of a task with children uses the table of their domain, and makes no other.
 func TestReleaseByTheDomainOfChildren(t *testing.T) {
 	var x [scanMax + 5]int
 	var f Flow
@@ -140,8 +140,8 @@ func TestReleaseByTheDomainOfChildren(t *testing.T) {
 	require.ErrorContains(t, node.Release(list[len(list)/2], &f), "has given it up before")
 }
 
-// An access that has sent its last token, behind one that may still be under way, keeps no other
-// task, though its own is not over.
+// An access that has sent its last token, while an earlier message may still be under way, keeps no
+// other task's memory, though its own task is not over.
 func TestLastTokenCutsTheLink(t *testing.T) {
 	var x, y int
 	var f Flow

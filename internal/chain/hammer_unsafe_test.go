@@ -19,11 +19,11 @@ import (
 	"weft/internal/chain"
 )
 
-// The hammer runs random programs on several goroutines, as a runtime would:
-// each goroutine has its Flow, bodies of parents and children run side by side, and the
-// memory of tasks is used again. In programs whose declarations cover the children's,
-// bodies use the objects with plain loads and stores, so that the race detector sees each missing
-// order, and each reader must find the value that the sequential program gives it.
+// The hammer runs random programs on several goroutines, as a runtime would: each goroutine has its
+// Flow, bodies of parents and children run concurrently, and the memory of tasks is reused. In
+// programs whose declarations cover the children's, bodies access the objects with plain loads and
+// stores. So the race detector finds a missing order, and each reader must read the value of the
+// sequential program.
 
 // plan is a task of a program that is known in advance.
 type plan struct {
@@ -31,11 +31,11 @@ type plan struct {
 	list []decl
 	accs []decl // combined
 	ops  []op
-	last bool          // the body uses its objects once more at its end
-	want map[int]int64 // what the body reads in objects that it declares as In
+	last bool          // the body accesses its objects again at its end
+	want map[int]int64 // values that the body must read in objects that it declares as In
 	held bool          // Finish is called by another goroutine, later
-	hard bool          // it or one above it takes objects for itself
-	// objects that one above it uses as Commutative: what they hold depends on the order
+	hard bool          // it or a task above it takes objects
+	// objects that a task above it has as Commutative, whose values depend on the order
 	free map[int]bool
 
 	ranges []rdecl // instead of list, in programs with ranges
@@ -44,10 +44,10 @@ type plan struct {
 type op struct {
 	child   *plan
 	release *decl
-	part    *rdecl // what is released, in programs with ranges
+	part    *rdecl // the released access, in programs with ranges
 }
 
-// job is a task being run. The node comes first, so that one leads to the other.
+// job is a task. The node comes first, so that its address is the job's.
 type job struct {
 	node    chain.Node
 	plan    *plan
@@ -58,7 +58,7 @@ type job struct {
 
 func jobOf(n *chain.Node) *job { return (*job)(unsafe.Pointer(n)) }
 
-// planner makes plans and computes what the sequential program would do.
+// planner makes plans and computes the effects of the sequential program.
 type planner struct {
 	r     *rand.Rand
 	p     *profile
@@ -128,7 +128,7 @@ func (t *plan) inherit(parent *plan) {
 	}
 }
 
-// use is the effect of one use of t's objects in the sequential program.
+// apply adds the effect of one execution of t's accesses in the sequential program.
 func (pr *planner) apply(t *plan) {
 	for _, u := range t.accs {
 		switch {
@@ -145,9 +145,9 @@ func (pr *planner) apply(t *plan) {
 type crew struct {
 	objs    []int64
 	sums    []*chain.Reduced
-	checked bool   // covered: the bodies use the objects
-	keep    int    // free jobs that are kept untouched before they are used again
-	turn    func() // lets another goroutine run, where only one does at a time; nil for the hammer
+	checked bool   // declarations cover the children's, so the bodies access the objects
+	keep    int    // number of free jobs that are kept poisoned before reuse
+	turn    func() // switches to another goroutine, if one runs at a time; nil for the hammer
 
 	mu    sync.Mutex
 	cond  sync.Cond
@@ -308,7 +308,7 @@ func (h *hand) body(j *job) {
 	h.finish(j)
 }
 
-// touch uses the objects as the plan declares.
+// access accesses the objects as the plan declares.
 func (h *hand) access(p *plan) {
 	if !h.c.checked {
 		return
@@ -329,7 +329,8 @@ func (h *hand) access(p *plan) {
 	}
 }
 
-// admit gets the objects that j needs for itself; false: j comes again when it has them.
+// admit takes the objects that j needs. If it returns false, j becomes ready again when it has
+// them.
 func (h *hand) admit(j *job) bool {
 	return !j.node.Exclusive() || j.node.Acquire(&h.flow)
 }
@@ -353,7 +354,7 @@ func (h *hand) finish(j *job) {
 	}
 }
 
-// collect hands out what became ready, first too, and keeps what is free.
+// collect distributes the jobs that became ready, and first too, and keeps those that are free.
 func (h *hand) collect(first *job) {
 	var ready []*job
 	add := func(j *job) {
@@ -384,7 +385,7 @@ func (h *hand) collect(first *job) {
 	}
 }
 
-// job returns memory for a task, the oldest that this goroutine has kept long enough.
+// job returns memory for a task: the oldest free job if this goroutine has more than keep.
 func (h *hand) job(p *plan) *job {
 	if len(h.free) > h.c.keep {
 		j := h.free[0]
@@ -413,9 +414,9 @@ func TestHammer(t *testing.T) {
 	})
 }
 
-// runnable is p for programs that come to their end. Tasks that declare too little and take objects
-// for themselves may wait for each other (README.md, "Exclusion"), so a program has one or the
-// other.
+// runnable returns p changed so that its programs come to an end. Tasks that declare too little and
+// take objects may wait for each other (README.md, "Exclusion"), so a program has only one of
+// these.
 func (p *profile) runnable(seed uint64) profile {
 	q := *p
 	q.illegal = 0

@@ -51,8 +51,8 @@ type Node struct {
 	succs [blockLen]*access
 	more  *[]accessBlock // the accesses after the first blockLen; nil if there never were any
 	// the children's chains; nil until a child names an object; owned by the body
-	dom   *domain
-	_     [8]byte        // pads to the end of the line
+	dom *domain
+	_   [8]byte // pads to the end of the line
 
 	// Third line: the objects. The rest of the line holds what the runtime writes for each task.
 	objs [blockLen]object

@@ -9,21 +9,22 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// A node that lingers is left to the collector. It keeps no other, by none of its accesses,
-// whichever of them is over last: a list of such nodes would be kept by whatever keeps the first.
+// A node that lingers is left to the collector. None of its accesses keeps another node alive,
+// whichever of them is over last: otherwise a reference to one node would keep a list of such nodes
+// alive.
 func TestWhatLingersKeepsNothing(t *testing.T) {
 	x, y := new(int), new(int)
 	more := make([]int, 3*blockLen)
 	for name, c := range map[string]struct {
 		list  []Access
-		first *int // whose reader is over first
+		first *int // the object whose reader is over first
 	}{
 		"it lingers last":       {[]Access{In(x).Weak(), In(y)}, y},
 		"it lingers first":      {[]Access{In(x).Weak(), In(y)}, x},
 		"all linger":            {[]Access{In(x).Weak(), InOut(y).Weak()}, x},
 		"a writer":              {[]Access{InOut(x).Weak(), In(y)}, x},
-		"in another group":      {append(eachOf(more), In(x).Weak(), In(y)), x},
-		"in another group last": {append(eachOf(more), In(x).Weak(), In(y)), y},
+		"in another block":      {append(eachOf(more), In(x).Weak(), In(y)), x},
+		"in another block last": {append(eachOf(more), In(x).Weak(), In(y)), y},
 	} {
 		t.Run(name, func(t *testing.T) {
 			var f Flow

@@ -8,8 +8,8 @@ import (
 	"weft/internal/order"
 )
 
-// The model is package order, of memory whose bytes are numbers: an object is one of them, in
-// programs without ranges.
+// The model is package order, for memory whose bytes are numbers: in programs without ranges, an
+// object is one byte.
 
 // decl is an access as it is written in a program.
 type decl struct {
@@ -18,13 +18,13 @@ type decl struct {
 	weak bool
 }
 
-// use is all that one task declares for one object, or byte.
+// taskAccess is the combined declaration of one task for one object, or byte.
 type taskAccess struct {
 	decl
-	of           *order.Entry
-	task         *mtask
-	released     bool // by Release or by the end of the task
-	// declared weak, also if it is strong since the task has a strong Commutative use
+	of       *order.Entry
+	task     *mtask
+	released bool // by Release or by the end of the task
+	// declared weak, even if a strong Commutative access of the task has made it strong
 	declaredWeak bool
 }
 
@@ -41,7 +41,7 @@ func newModelTask(parent *mtask) *mtask {
 	return t
 }
 
-// find returns t's own use of the object, nil if t has not declared it.
+// find returns t's own access to the object; nil if t has not declared it.
 func (t *mtask) find(obj int) *taskAccess {
 	for _, u := range t.accs {
 		if u.obj == obj {
@@ -103,7 +103,7 @@ func (p *mtask) child(list []order.Access) *mtask {
 	return t
 }
 
-// takes: one of the list is a strong Commutative.
+// takes reports whether the list has a strong Commutative access.
 func takes(list []decl) bool {
 	for _, d := range list {
 		if d.mode == chain.ModeCommutative && !d.weak {
@@ -113,8 +113,8 @@ func takes(list []decl) bool {
 	return false
 }
 
-// strict: t or one above it takes objects, so that its children must keep to what it declares; else
-// they could wait for somebody who waits for those objects.
+// strict reports whether t or a task above it takes objects, so that its children must keep to its
+// declarations: otherwise they could wait for a task that waits for those objects.
 func (t *mtask) strict() bool {
 	for ; t != nil; t = t.parent {
 		for _, u := range t.accs {
@@ -126,7 +126,7 @@ func (t *mtask) strict() bool {
 	return false
 }
 
-// end gives up all of t's uses.
+// end gives up all of t's accesses.
 func (t *mtask) end() {
 	for _, u := range t.accs {
 		u.released = true
@@ -136,22 +136,23 @@ func (t *mtask) end() {
 func (u *taskAccess) holds() bool { return u.of.Holds() }
 func (u *taskAccess) held() bool  { return u.of.Held }
 
-// gone: u's task and its children no longer use the object, whatever does before.
+// gone reports whether u's task and its children no longer use the object, whatever earlier tasks
+// do.
 func (u *taskAccess) gone() bool {
 	gone := u.released
 	u.of.Below(uintptr(u.obj), uintptr(u.obj)+1, u.task.released(&gone))
 	return gone
 }
 
-// mayStart: no strong use of t has to wait.
+// mayStart reports whether no strong access of t has to wait.
 func (t *mtask) mayStart() bool {
 	may := true
 	t.order.Before(t.released(&may))
 	return may
 }
 
-// given returns what tells package order of uses that are given up. *all becomes false if one is
-// not.
+// released returns a function that tells package order which accesses are given up. It sets *all to
+// false if one is not.
 func (t *mtask) released(all *bool) func(u *order.Entry, lo, hi uintptr) bool {
 	return func(u *order.Entry, lo, hi uintptr) bool {
 		given := true

@@ -9,7 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// The quick answers equal effects, over all states.
+// The quick functions agree with effects, over all states.
 func TestQuickAnswersEqualEffects(t *testing.T) {
 	for s := range uint32(closed << 1) {
 		for _, mode := range []uint32{0, isReader, inRun, inRun | isCommut, isCommut | isHeld} {
@@ -25,11 +25,11 @@ func TestQuickAnswersEqualEffects(t *testing.T) {
 				require.Equal(t, e&ready != 0, startable(s), "startable %b", s)
 				require.Equal(t, effects(s|closed)&rest != 0, finished(s), "finished %b", s)
 
-				// The link of a successor: only what it makes true counts.
+				// When a successor is linked, only the effects count that the link makes true.
 				if s&(hasNext|nextUp|nextInRun|closed) == 0 {
-					group := s&inRun != 0
+					member := s&inRun != 0
 					for _, b := range []uint32{hasNext, hasNext | nextInRun} {
-						if b&nextInRun != 0 && !group {
+						if b&nextInRun != 0 && !member {
 							continue
 						}
 						d := effects(s|b) &^ e
@@ -47,7 +47,7 @@ func TestQuickAnswersEqualEffects(t *testing.T) {
 					}
 				}
 
-				// What was sent before the write token comes.
+				// The messages that were sent before the write token comes.
 				if s&hasW == 0 {
 					for _, o := range [][2]uint32{{sendR, sendOpen}, {childR, childOpen}} {
 						want := e&o[0] != 0 && s&(isReader|isWeak) != isReader || e&o[1] != 0 && s&isWeak != 0
@@ -55,7 +55,7 @@ func TestQuickAnswersEqualEffects(t *testing.T) {
 					}
 				}
 
-				// The write token to an access that does not have it.
+				// The write token comes to an access that does not have it.
 				if s&hasW == 0 && onlyReady(s|hasW) {
 					d := effects(s|hasW) &^ e
 					require.Zero(t, d&^ready, "onlyReady %b", s)

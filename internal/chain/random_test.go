@@ -20,7 +20,7 @@ var (
 	programsFlag = flag.Int("deps.programs", 0, "number of random programs per profile (0: a default)")
 )
 
-// profile says what kind of programs are made.
+// profile describes the programs to make.
 type profile struct {
 	name    string
 	modes   []chain.Mode
@@ -30,8 +30,8 @@ type profile struct {
 	list    int     // longest access list
 	weak    float64 // chance that an access is weak
 	release float64 // chance that a step of a body is a Release
-	illegal float64 // chance that a body tries what is refused
-	bare    float64 // chance that a child names what its parent has not declared, or not so
+	illegal float64 // chance that a body makes a call that is refused
+	bare    float64 // chance that a child's access is not covered by its parent's declarations
 	eager   float64 // chance that a step ends a body; else it spawns
 	nofree  bool    // programs that can leave memory to the garbage collector
 }
@@ -40,7 +40,7 @@ var allModes = []chain.Mode{chain.ModeIn, chain.ModeOut, chain.ModeInOut, chain.
 
 var profiles = []profile{
 	{name: "flat", modes: allModes[:3], objects: 3, tasks: 25, depth: 1, list: 4, eager: .5},
-	{name: "flatgroups", modes: allModes, objects: 3, tasks: 25, depth: 1, list: 4, weak: .2, release: .1, eager: .5, nofree: true},
+	{name: "flatruns", modes: allModes, objects: 3, tasks: 25, depth: 1, list: 4, weak: .2, release: .1, eager: .5, nofree: true},
 	{name: "nested", modes: allModes, objects: 2, tasks: 25, depth: 4, list: 3, weak: .5, release: .1, eager: .4, nofree: true},
 	{name: "deep", modes: allModes, objects: 1, tasks: 30, depth: 8, list: 2, weak: .7, release: .05, eager: .3, nofree: true},
 	{name: "rw", modes: []chain.Mode{chain.ModeIn, chain.ModeInOut}, objects: 1, tasks: 25, depth: 5, list: 1, weak: .5, release: .1, eager: .4, nofree: true},
@@ -51,9 +51,9 @@ var profiles = []profile{
 	{name: "many", modes: allModes, objects: 40, tasks: 30, depth: 3, list: 20, weak: .4, release: .2, illegal: .05, bare: .5, eager: .4, nofree: true},
 }
 
-// action is one step of a program. Tasks are named by the number of the spawn
-// that made them, so that a program still makes sense, a smaller one, when steps
-// are taken out: a step whose task does not exist or does not run is skipped.
+// action is one step of a program. A task is identified by the number of the spawn that made it, so
+// that a smaller program still makes sense when steps are taken out: a step whose task does not
+// exist or does not run is skipped.
 type action struct {
 	kind actionKind
 	task int // which body acts; -1 is the root's
@@ -99,7 +99,7 @@ type player struct {
 	p    *profile
 	byID map[int]*wtask
 
-	resources int // objects held before: by programs that failed
+	resources int // objects that earlier, failed programs still hold
 }
 
 func newPlayer(p *profile) *player {
@@ -125,7 +125,7 @@ func (pl *player) do(a action) {
 	}
 }
 
-// finish checks that what is left of the program runs to its end, and the memory.
+// finish checks that the rest of the program runs to its end, and checks the memory.
 func (pl *player) finish(next func(n int) int) error {
 	w := pl.w
 	w.finish(next)
@@ -189,7 +189,7 @@ func (p *profile) randomList(t *mtask, r *rand.Rand, strict bool) []decl {
 	for range r.IntN(p.list + 1) {
 		d := decl{r.IntN(p.objects), p.modes[r.IntN(len(p.modes))], r.Float64() < p.weak}
 		if t.parent != nil && (strict || r.Float64() >= p.bare) {
-			// Only what the parent's declaration covers, the combination included.
+			// Only accesses that the parent's declaration covers, also when they are combined.
 			u := t.find(d.obj)
 			if u == nil || !covers(u.decl, d.mode) {
 				continue
@@ -216,12 +216,12 @@ func (p *profile) randomList(t *mtask, r *rand.Rand, strict bool) []decl {
 	return list
 }
 
-// covers: what a child does as m is within what its parent declared as up.
+// covers reports whether a child's access in mode m is within its parent's declaration up.
 func covers(up decl, m chain.Mode) bool {
 	return ordered(up.mode) == chain.ModeInOut || up.mode == m || up.mode == chain.ModeCommutative && !up.weak
 }
 
-// replay runs a recorded program; what is left ends in the order of creation.
+// replay runs a recorded program; tasks that are left end in the order of creation.
 func replay(p *profile, prog []action) error {
 	pl := newPlayer(p)
 	for _, a := range prog {
@@ -269,11 +269,11 @@ func shrink(p *profile, prog []action) []action {
 	return prog
 }
 
-// per profile; less under the race detector, to which one goroutine says nothing
+// per profile; fewer under the race detector, which finds nothing on one goroutine
 var objectPrograms = 2000
 
-// TestRandomPrograms compares the engine with the model after each step of random
-// programs: exactly the tasks that may start have started.
+// TestRandomPrograms compares the engine with the model after each step of random programs: exactly
+// the tasks that may start have started.
 func TestRandomPrograms(t *testing.T) {
 	eachSeed(t, objectPrograms, func(t *testing.T, p *profile, seed uint64) {
 		prog, err := randomProgram(p, seed)

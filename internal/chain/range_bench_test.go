@@ -8,8 +8,8 @@ import (
 	"testing"
 )
 
-// The benchmarks register and finish one task per iteration, as BenchmarkChain and BenchmarkFive do
-// for objects.
+// Each benchmark registers and finishes one task per iteration, as BenchmarkChain and BenchmarkFive
+// do for objects.
 
 func benchPair(b *testing.B, list func(i int) []Access, chained bool) {
 	var root Node
@@ -30,7 +30,7 @@ func benchPair(b *testing.B, list func(i int) []Access, chained bool) {
 	}
 }
 
-// BenchmarkRangeChain is a chain on one range that is always the same.
+// BenchmarkRangeChain is a chain on one unchanging range.
 func BenchmarkRangeChain(b *testing.B) {
 	x := make([]int, 100)
 	acc := []Access{Slice(x).InOut()}
@@ -73,8 +73,8 @@ func BenchmarkRangeFive(b *testing.B) {
 	benchPair(b, func(int) []Access { return acc }, true)
 }
 
-// BenchmarkRangeTable names one of many ranges that are in use: the cost must grow with the
-// logarithm.
+// BenchmarkRangeTable names one of many ranges in use: the cost must grow with the logarithm of
+// their number.
 func BenchmarkRangeTable(b *testing.B) {
 	for _, n := range []int{10, 1000, 100_000} {
 		b.Run(fmt.Sprint(n), func(b *testing.B) {

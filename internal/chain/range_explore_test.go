@@ -58,7 +58,7 @@ func (s sketch) rangePlan(r *rand.Rand) *plan {
 
 // rangeSketches are made for late messages between chains of objects and ranges.
 var rangeSketches = map[string]sketch{
-	// One goroutine has the read token of all bytes for the parent's access, another one brings the
+	// One goroutine has the read token of all bytes for the parent's access; another one brings the
 	// write token.
 	"late from a sink": program(leaf("inout(0..4)"), leaf("inout(6..7)"),
 		nest("weakinout(0..4) weakinout(6..7)", leaf("in[0:4] in[6:7]")), leaf("in(4..6)"), leaf("in(0..4)"), leaf("inout(0..4)")),
@@ -67,8 +67,8 @@ var rangeSketches = map[string]sketch{
 	"late into a gate":     program(leaf("inout(0..4)"), leaf("in(0..4)"), leaf("weakinout(0..4)"), leaf("in[2:5]"), leaf("inout[0:6]")),
 	"late through a nest":  program(leaf("inout(0..4)"), leaf("in(0..4)"), nest("weakinout(0..4)", leaf("in[1:3]"), leaf("weakinout[0:4]")), leaf("in(0..4)"), leaf("inout(0..4)")),
 	"two chains in a gate": program(leaf("inout(0..4)"), leaf("inout(4..6)"), leaf("in[1:5]"), leaf("in[3:6]"), leaf("inout(4..6)")),
-	"group into a gate":    program(leaf("inout(0..4)"), leaf("weakconcurrent(0..4)"), leaf("concurrent[1:3]"), leaf("concurrent[0:6]"), leaf("inout[2:3]")),
-	"group in a nest":      program(leaf("concurrent(0..4)"), nest("weakconcurrent(0..4)", leaf("concurrent[0:2]"), leaf("concurrent[1:4]")), leaf("inout(0..4)")),
+	"run into a gate":      program(leaf("inout(0..4)"), leaf("weakconcurrent(0..4)"), leaf("concurrent[1:3]"), leaf("concurrent[0:6]"), leaf("inout[2:3]")),
+	"run in a nest":        program(leaf("concurrent(0..4)"), nest("weakconcurrent(0..4)", leaf("concurrent[0:2]"), leaf("concurrent[1:4]")), leaf("inout(0..4)")),
 }
 
 // TestExploreRangeSketches runs each sketch under many schedules.

@@ -64,7 +64,7 @@ func (pr *rplanner) task(parent *plan, given map[int]bool, depth int) *plan {
 	return t
 }
 
-// fit moves a range to where the parent has one.
+// fit moves a range to memory for which the parent has one.
 func (pr *rplanner) fit(parent *plan, d rdecl) rdecl {
 	if len(parent.accs) == 0 || d.object {
 		return d
@@ -77,8 +77,8 @@ func (pr *rplanner) fit(parent *plan, d rdecl) rdecl {
 	return d
 }
 
-// covered: the list is within what the parent has declared and not given up, so that its effect is
-// that of the sequential program.
+// covered reports whether the list is within the parent's declarations and not given up, so that
+// its effect is that of the sequential program.
 func (pr *rplanner) covered(parent *plan, given map[int]bool, list []rdecl) bool {
 	up := map[int]decl{}
 	for _, u := range parent.accs {
@@ -141,8 +141,8 @@ func TestHammerRanges(t *testing.T) {
 	}
 }
 
-// TestRangesFree: records leave no node to the garbage collector. Each task is a chain's, so
-// that the program is the same in the order of any schedule.
+// Records leave no node to the garbage collector. Each task is on one chain, so that the program is
+// the same in the order of any schedule.
 func TestRangesFree(t *testing.T) {
 	var buf [64]byte
 	var root chain.Node

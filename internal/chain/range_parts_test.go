@@ -10,8 +10,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// Bytes that are over are alike, by whatever way the tokens came to them, and whoever has used
-// them: they are one fragment again.
+// Bytes that are over are in the same state, by whatever way the tokens came and whichever tasks
+// accessed them: they become one fragment again.
 func TestFragmentsJoinAgain(t *testing.T) {
 	x := make([]byte, 64)
 	var f Flow
@@ -54,10 +54,10 @@ func TestFragmentsJoinAgain(t *testing.T) {
 	own.frags.tidy(func(*span[frag]) bool { all++; return true }, func(a, b *frag) bool {
 		return a.state|outR|outW|through == b.state|outR|outW|through && a.succ == b.succ
 	})
-	require.LessOrEqual(t, own.frags.n, 3, "of %d: what after follows, and what nobody follows", all)
+	require.LessOrEqual(t, own.frags.n, 3, "of %d: bytes with a successor, and bytes without", all)
 }
 
-// What has been given up, piece by piece, is known by few entries.
+// Memory that is given up piece by piece needs few entries.
 func TestReleasedBytesJoin(t *testing.T) {
 	x := make([]byte, 512)
 	var f Flow
@@ -73,8 +73,7 @@ func TestReleasedBytesJoin(t *testing.T) {
 	p.Finish(&f)
 }
 
-// A list that has a range at its end leaves nothing of what comes before it in the table of
-// objects.
+// A list with a range at its end leaves none of its earlier accesses in the table of objects.
 func TestObjectsBeforeARange(t *testing.T) {
 	var x int
 	s := make([]byte, 4)
@@ -92,7 +91,7 @@ func TestObjectsBeforeARange(t *testing.T) {
 	require.Equal(t, 2, n.Accesses())
 }
 
-// Release says what was declared, and first what is wrong with all of it.
+// The error of Release names the declaration, and the first fault of the released access.
 func TestReleaseOfParts(t *testing.T) {
 	x := make([]byte, 8)
 	var f Flow
@@ -111,8 +110,8 @@ func TestReleaseOfParts(t *testing.T) {
 	p.Finish(&f)
 }
 
-// Below two levels of ranges, a part of an object that is declared weak Commutative by a task above
-// excludes who has the object.
+// Below two levels of ranges, a task that takes a part of an object which a task above has declared
+// weak Commutative excludes the holder of the object.
 func TestSharedObjectsBelow(t *testing.T) {
 	var x [8]byte
 	var f Flow

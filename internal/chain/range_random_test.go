@@ -15,35 +15,34 @@ import (
 	"weft/internal/chain"
 )
 
-// rprofile says what kind of programs with ranges are made.
+// rprofile describes the programs with ranges to make.
 type rprofile struct {
 	name    string
 	modes   []chain.Mode
-	cells   int // of the universe that is used
+	cells   int // number of cells of the universe that are used
 	tasks   int
 	depth   int
 	list    int
 	objects float64 // chance that an access names a variable
-	late    int     // tasks before the first range
+	late    int     // number of tasks before the first range
 	commut  float64 // chance that an access to a variable is Commutative
 	weak    float64
 	release float64
 	illegal float64
 	eager   float64
-	// all domains are of ranges, and who is under a task that takes something keeps to what that
-	// declares
+	// all domains are of ranges, and a task below one that takes something keeps to that task's
+	// declarations
 	covered bool
 }
 
-// rangeModes are the modes that Slice has but for Commutative, which has profiles of its own:
-// nobody ends such a task before others.
+// rangeModes are the modes of Slice except Commutative, whose profiles are all covered.
 var rangeModes = allModes[:4]
 
 var commutativeModes = []chain.Mode{chain.ModeCommutative, chain.ModeCommutative, chain.ModeCommutative, chain.ModeInOut, chain.ModeIn}
 
 var rprofiles = []rprofile{
 	{name: "flat", modes: allModes[:3], cells: 12, tasks: 20, depth: 1, list: 2, eager: .5},
-	{name: "flatgroups", modes: rangeModes, cells: 12, tasks: 20, depth: 1, list: 3, weak: .2, release: .15, eager: .5},
+	{name: "flatruns", modes: rangeModes, cells: 12, tasks: 20, depth: 1, list: 3, weak: .2, release: .15, eager: .5},
 	{name: "small", modes: rangeModes, cells: 3, tasks: 20, depth: 3, list: 2, weak: .4, release: .1, eager: .4},
 	{name: "mixed", modes: rangeModes, cells: 12, tasks: 20, depth: 1, list: 3, objects: .5, weak: .2, release: .1, eager: .5},
 	{name: "switched", modes: rangeModes, cells: 12, tasks: 25, depth: 3, list: 3, objects: .5, late: 8, weak: .4, release: .1, eager: .3},
@@ -74,7 +73,8 @@ func (p *rprofile) access(r *rand.Rand, id int) rdecl {
 	return d
 }
 
-// within makes the access one that its parent has declared a part of, mostly, and not given up.
+// within changes the access, in most cases, to one of which the parent has declared a part that is
+// not given up.
 func (p *rprofile) within(t *mtask, d rdecl, r *rand.Rand) (rdecl, bool) {
 	if t.parent != nil && len(t.accs) > 0 && r.Float64() < .7 {
 		u := t.accs[r.IntN(len(t.accs))]
@@ -102,7 +102,7 @@ func (p *rprofile) within(t *mtask, d rdecl, r *rand.Rand) (rdecl, bool) {
 	return d, true
 }
 
-// toRelease makes a Release, legal unless the profile says else: a run of like bytes.
+// toRelease makes a Release of bytes in one mode, legal unless the profile allows illegal ones.
 func (p *rprofile) toRelease(t *rtask, r *rand.Rand) (rdecl, bool) {
 	us := slices.Clone(t.m.accs)
 	u := us[r.IntN(len(us))]
@@ -176,7 +176,7 @@ func randomRanges(p *rprofile, seed uint64) ([]raction, error) {
 var rangePrograms = 300 // per profile; less under the race detector
 
 // TestRandomRanges compares the engine with the model after each step of random programs of ranges
-// and objects: exactly the tasks that may start have started. Each byte is judged by itself.
+// and objects: exactly the tasks that may start have started. Each byte is judged separately.
 func TestRandomRanges(t *testing.T) {
 	count := rangePrograms
 	if testing.Short() {

@@ -52,7 +52,7 @@ func TestSliceRefused(t *testing.T) {
 	require.NotPanics(t, func() { chain.Slice([]int(nil)) })
 }
 
-// TestSliceEmpty: an empty slice is no access at all, and does not make a domain one of ranges.
+// An empty slice is no access, and does not turn a domain into one of ranges.
 func TestSliceEmpty(t *testing.T) {
 	var root, a, b, c chain.Node
 	var f chain.Flow
@@ -71,7 +71,7 @@ func TestSliceEmpty(t *testing.T) {
 	require.True(t, f.NextReady() == &c)
 }
 
-// TestRangeBytes: the unit is the byte, whatever the elements are.
+// The unit of ordering is the byte, whatever the elements are.
 func TestRangeBytes(t *testing.T) {
 	var s struct {
 		a [3]byte
@@ -94,7 +94,7 @@ func TestRangeBytes(t *testing.T) {
 	_, _ = all, last
 }
 
-// TestRangeMessages: what is refused, and what the messages say.
+// Refused calls and their messages.
 func TestRangeMessages(t *testing.T) {
 	var root, parent chain.Node
 	var f chain.Flow
@@ -130,7 +130,7 @@ func TestRangeMessages(t *testing.T) {
 	require.ErrorContains(t, task.Release(chain.Slice(x).InOut(), &f), "the task has declared no range")
 }
 
-// TestObjectsOnly: a program of objects has nothing of ranges, however large its objects are.
+// A program of objects allocates nothing of ranges, however large its objects are.
 func TestObjectsOnly(t *testing.T) {
 	var root chain.Node
 	var f chain.Flow
@@ -154,7 +154,7 @@ func TestObjectsOnly(t *testing.T) {
 	require.True(t, chain.NoMessages(&f), "not even room for messages")
 }
 
-// TestSizes: a chain knows its bytes to the last one, also where sizes begin to be kept apart.
+// A chain knows its size to the byte, also near the limit from which sizes are stored elsewhere.
 func TestSizes(t *testing.T) {
 	const sizeB = 1<<24 - 64 // the largest in units
 	buf := make([]byte, 1<<24+1)
@@ -191,7 +191,7 @@ func TestSizes(t *testing.T) {
 	}
 }
 
-// TestLargeObjects: the sizes of objects of 16 MiB and more are kept apart, exactly.
+// The sizes of objects of 16 MiB and more are stored in the domain, exactly.
 func TestLargeObjects(t *testing.T) {
 	type large [20 << 20]byte
 	buf := make([]byte, 40<<20+5)
@@ -228,7 +228,7 @@ func TestLargeObjects(t *testing.T) {
 	require.LessOrEqual(t, chain.LargeObjects(&root), 200)
 }
 
-// play runs a script of steps and of what runs afterwards, without the model:
+// playRanges runs a script of steps and of the tasks that run afterwards, without the model:
 //
 //	spawn NAME ACCESS... | RUNNING...
 //	end NAME... | RUNNING...
@@ -313,15 +313,14 @@ func parseRange(word string) (d rdecl, ok bool) {
 	return d, true
 }
 
-// rangeOf is the access that a word of a script says, to a part of buf.
+// rangeOf returns the access of a word of a script, to a part of buf.
 func rangeOf(t *testing.T, buf []byte, word string) chain.Access {
 	d, ok := parseRange(word)
 	require.True(t, ok, "not an access: %q", word)
 	return rangeTo(buf, d)
 }
 
-// Objects that overlap are strangers to each other as long as no range is named. A range waits for
-// all.
+// Objects that overlap are independent as long as no range is named. A range waits for all of them.
 func TestREG01_OverlappingObjects(t *testing.T) {
 	// Two chains that share bytes; a range in the common part waits for both.
 	playRanges(t, `
@@ -340,7 +339,7 @@ func TestREG01_OverlappingObjects(t *testing.T) {
 		end A                   | B C
 		end B                   | C D
 	`)
-	// A group is joined only if all chains are open groups.
+	// A run is joined only if all chains are in open runs.
 	playRanges(t, `
 		spawn A concurrent(0..4)     | A
 		spawn B concurrent(2..4)     | A B
@@ -369,7 +368,7 @@ func TestREG01_OverlappingObjects(t *testing.T) {
 		spawn B inout(0..1)     | B
 		spawn C in[1:3]         | B C
 	`)
-	// From then on objects that overlap conflict, too.
+	// From then on objects that overlap conflict as well.
 	playRanges(t, `
 		spawn A inout(0..4)     | A
 		spawn B inout(1..2)     | A B
@@ -396,7 +395,7 @@ func TestREG10_OverlappingObjects(t *testing.T) {
 		end P                             | P.1 B
 		end P.1                           | A B
 	`)
-	// One is given up, the other is not: the common bytes do not pass for the other.
+	// One is given up, the other is not: the common bytes do not count as given up for the other.
 	playRanges(t, setup+`
 		spawn P.1 inout[8:9]              | P P.1
 		release P inout(0..4)             | P P.1 A
@@ -439,8 +438,7 @@ func TestREG10_OverlappingObjects(t *testing.T) {
 	`)
 }
 
-// TestFragmentsBounded: tables and records are as fragmented as what is in use, not as what was
-// ever named.
+// Tables and records are as fragmented as the memory in use, not as all that was ever named.
 func TestFragmentsBounded(t *testing.T) {
 	const size = 4096
 	var root chain.Node
@@ -459,7 +457,8 @@ func TestFragmentsBounded(t *testing.T) {
 		most = max(most, chain.RangeEntries(p), chain.Fragments(p))
 	}
 	require.LessOrEqual(t, most, 20)
-	// The parent has no write token: its fragments are those of its first children, until it has.
+	// The parent has no write token: it has the fragments of its first children until it gets the
+	// token.
 	w := m.spawn(&root, chain.Slice(buf).InOut())
 	q := m.spawn(&root, chain.Slice(buf).InOut().Weak())
 	for i := range size / 8 {
@@ -477,10 +476,10 @@ func TestFragmentsBounded(t *testing.T) {
 		m.end(m.spawn(q, chain.Slice(buf[i:i+1]).In()))
 	}
 	require.LessOrEqual(t, chain.Fragments(q), size/4)
-	require.LessOrEqual(t, chain.RangeEntries(q), size, "readers behind readers that run are not over")
+	require.LessOrEqual(t, chain.RangeEntries(q), size, "readers after running readers are not over")
 }
 
-// TestSweepKeepsGone: what a parent has given up stays given up when the table is swept.
+// Memory that a parent has given up stays given up when the table is swept.
 func TestSweepKeepsGone(t *testing.T) {
 	buf := make([]byte, 256)
 	var root chain.Node

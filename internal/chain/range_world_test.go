@@ -15,10 +15,10 @@ import (
 // The oracle for ranges asks the model (model_test.go) about each byte of a small universe. Objects
 // are variables in it that do not overlap.
 
-// cells is the universe.
+// cells is the size of the universe.
 const cells = 12
 
-// rvars are the variables in it; any pair of addresses is a range.
+// rvars are the variables in the universe; any pair of addresses is a range.
 var rvars = []struct{ lo, hi int }{{0, 4}, {4, 6}, {6, 7}, {7, 12}}
 
 // rdecl is an access to the bytes [lo, hi), named as a variable or as a range.
@@ -109,9 +109,9 @@ type rtask struct {
 	state    taskState
 	kids     int
 	ranged   bool    // the task's accesses are in a domain of ranges
-	spread   bool    // the children's are
+	spread   bool    // the children's accesses are
 	queued   int     // number of the node's wait for exclusion; 0: none
-	reserved bool    // what it waits for is kept for it
+	reserved bool    // its bytes are reserved for it
 	named    []rdecl // variables that it has named Commutative
 }
 
@@ -190,7 +190,8 @@ func (w *rworld) spawn(p *rtask, name string, list []rdecl) (t *rtask, refused a
 	return t, nil
 }
 
-// legalRelease: each byte is declared so and not given up. In a domain of objects only objects are.
+// legalRelease reports whether each byte is declared so and not given up. In a domain of objects
+// only objects can be released.
 func (t *rtask) legalRelease(d rdecl) bool {
 	if !t.ranged && !d.object && d.hi > d.lo {
 		return false
@@ -298,7 +299,7 @@ func (w *rworld) in(s taskState) []*rtask {
 	return out
 }
 
-// raction is one step of a program with ranges; as action.
+// raction is one step of a program with ranges, as action is.
 type raction struct {
 	kind actionKind
 	task int
@@ -337,7 +338,7 @@ func (pl *rplayer) do(a raction) {
 	}
 }
 
-// finish ends what runs, until all is over.
+// finish ends running tasks until all are over.
 func (pl *rplayer) finish(next func(n int) int) error {
 	w := pl.w
 	for w.err == nil {

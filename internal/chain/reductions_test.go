@@ -13,8 +13,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// TestReductions compares random operations with a plain list: few reductions and many, of
-// elements, slices and nothing.
+// TestReductions compares random operations with a plain list: few and many reductions, of
+// elements, slices and empty slices.
 func TestReductions(t *testing.T) {
 	for seed := range uint64(8) {
 		rnd := rand.New(rand.NewPCG(seed, 8))
@@ -97,8 +97,7 @@ func TestReductions(t *testing.T) {
 	}
 }
 
-// A list of accesses, of which one names memory that another one reduces, is refused, however long
-// it is.
+// A list in which one access names memory that another one reduces is refused, however long it is.
 func TestVetReductions(t *testing.T) {
 	for _, n := range []int{1, 3, 200} {
 		v := make([]int, 2*n)
@@ -124,8 +123,8 @@ func objects(v []int) (list []Access) {
 	return list
 }
 
-// A group has a shard for each worker, rounded up to a power of two, and no more than some. A
-// reduction keeps some of its copies, and no more.
+// A reduction group has a shard for each worker, rounded up to a power of two, but at most
+// maxShards. A reduction keeps a bounded number of its copies.
 func TestReductionGroups(t *testing.T) {
 	for workers, want := range map[int]int{0: 1, 1: 1, 2: 2, 3: 4, 8: 8, 9: 16, 16: 16, 17: 16, 1000: 16} {
 		g := NewReduction(new(int), Sum[int]()).Open(workers)
@@ -150,7 +149,7 @@ func TestReductionGroups(t *testing.T) {
 	}
 }
 
-// What a runtime asks of a reduction.
+// The methods that a runtime uses.
 func TestReducedForRuntimes(t *testing.T) {
 	var x [4]int
 	one, slice := NewReduction(&x[1], Sum[int]()), NewSliceReduction(x[2:3], Sum[int]())
@@ -162,7 +161,7 @@ func TestReducedForRuntimes(t *testing.T) {
 		require.Equal(t, 1, r.Len())
 	}
 
-	// In one list, by the engine itself: a reduction twice is one; anything else is refused.
+	// In one list the engine itself accepts a reduction twice and refuses anything else.
 	var root Node
 	twice := one.Access()
 	require.True(t, root.Register(new(Node), []Access{twice, twice}, new(Flow)))
@@ -172,7 +171,7 @@ func TestReducedForRuntimes(t *testing.T) {
 		func() { root.Register(new(Node), []Access{twice, NewReduction(&x[1], Sum[int]()).Access()}, new(Flow)) })
 }
 
-// The runtime is told of each participant, in domains of objects and of ranges, and may refuse it.
+// Join is called for each participant, in domains of objects and of ranges, and may refuse it.
 func TestJoin(t *testing.T) {
 	var x, y int
 	mem := make([]int, 4)

@@ -12,9 +12,9 @@ import (
 	"weft/internal/chain"
 )
 
-// TestReleaseOfMany: a task with hundreds of accesses gives them up one by one, with children or
-// without, in a domain of objects and in one that has become one of ranges. Each lets just its
-// successor start; what is not to be released is refused.
+// A task with hundreds of accesses gives them up one by one, with children or without, in a domain
+// of objects and in one that has become one of ranges. Each release lets exactly its successor
+// start; illegal releases are refused.
 func TestReleaseOfMany(t *testing.T) {
 	const n = 300
 	for _, with := range []string{"nothing", "a child before", "a child after the first", "a range before"} {
@@ -29,7 +29,7 @@ func TestReleaseOfMany(t *testing.T) {
 					list[i] = chain.Concurrent(&x[i])
 				}
 			}
-			// started returns what has become ready since the last call.
+			// started returns the nodes that have become ready since the last call.
 			started := func() []*chain.Node {
 				run := m.run
 				m.run = nil
@@ -96,8 +96,8 @@ func TestReleaseOfMany(t *testing.T) {
 	}
 }
 
-// TestReleaseOfManyAgain: a node whose tasks have many accesses, given up in random order, one task
-// after the other. What was known of the accesses of one task is not used for the next.
+// A node serves several tasks with many accesses, each given up in random order. The hint and the
+// index of one task are not used for the next.
 func TestReleaseOfManyAgain(t *testing.T) {
 	const n = 300
 	var m nodes

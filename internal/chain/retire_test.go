@@ -9,7 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// keepsNothing fails if n has links to others, or memory of its own.
+// keepsNothing fails if n has links to other nodes, or further memory.
 func keepsNothing(t *testing.T, n *Node) {
 	t.Helper()
 	require.True(t, n.more == nil && n.dom == nil && !n.hasDom)
@@ -17,8 +17,8 @@ func keepsNothing(t *testing.T, n *Node) {
 	require.Equal(t, [blockLen]object{}, n.objs)
 }
 
-// A node that is retired for good comes out of no list. It keeps nothing as soon as nothing refers
-// to it: at once, or when its last successor is known.
+// A node that is retired for good comes out of no list. It keeps nothing alive from when nothing
+// refers to it: at once, or when its last successor is linked.
 func TestRetireForGood(t *testing.T) {
 	for _, k := range []int{0, 1, blockLen, blockLen + 1, maxRested + 5} {
 		x := make([]int, k+1)
@@ -48,8 +48,8 @@ func TestRetireForGood(t *testing.T) {
 	}
 }
 
-// A task that is over keeps no object alive, though its node may be the last of chains. What an
-// access has passed down is a child's.
+// A task that is over keeps no object alive, though its node may be the last of chains. An access
+// with a child refers to the child's access.
 func TestRetiredKeepsNoObjects(t *testing.T) {
 	for _, k := range []int{1, blockLen, blockLen + 2, 3 * blockLen} {
 		x := make([]int, k)
@@ -67,7 +67,7 @@ func TestRetiredKeepsNoObjects(t *testing.T) {
 	}
 }
 
-// What lingers keeps no child either.
+// A node that lingers keeps no child alive either.
 func TestWhatLingersKeepsNoChild(t *testing.T) {
 	var x int
 	var f Flow
@@ -91,7 +91,7 @@ func TestWhatLingersKeepsNoChild(t *testing.T) {
 	end(&after)
 }
 
-// The lists of a Flow keep nothing of what they had.
+// The lists of a Flow keep nothing alive that was taken out.
 func TestFlowKeepsNothing(t *testing.T) {
 	var x [8]byte
 	var y int
@@ -122,7 +122,7 @@ func TestFlowKeepsNothing(t *testing.T) {
 	}
 }
 
-// A node without accesses has a number of the runtime's own.
+// A node without accesses has a number for the runtime's use.
 func TestNumber(t *testing.T) {
 	var root, n Node
 	require.True(t, root.Register(&n, nil, new(Flow)))

@@ -15,11 +15,11 @@ import (
 	"weft/internal/xatomic"
 )
 
-// A program that has come to some point in one order goes on in every order from there: so programs
-// are explored to their ends whose tasks are too many for every order of all of them. What was said
-// of small programs is required (exhaust_test.go), and each start comes behind the ends that the
-// program names. Memory that comes free is told to the explorer, which knows whether somebody could
-// use it still, when it is another task's.
+// The explored orders start in the middle of a program, at a fixed point, so that programs are
+// explored to their ends that have too many tasks to explore every order from the start. The
+// requirements are those of exhaust_test.go; besides, each start comes after the ends that the
+// program names. The explorer is told of memory that comes free: it knows whether a goroutine could
+// still use the memory when it serves another task.
 
 // lateTask is a task of such a program.
 type lateTask struct {
@@ -55,7 +55,7 @@ type lateWorld struct {
 	may   bool // the program may leave memory to the garbage collector
 }
 
-// lateBytes stay where they are from order to order.
+// lateBytes keep their address from order to order.
 var lateBytes [16]byte
 
 func lateProgram(list []lateTask, lingers bool) func(*explorer.Run) {
@@ -129,7 +129,7 @@ func (w *lateWorld) register(t *lateRun, f *chain.Flow) bool {
 	return ready
 }
 
-// body is the body of a task, which does nothing, and what follows its end.
+// body executes the body of a task, which is empty, and what follows its end.
 func (w *lateWorld) body(t *lateRun) {
 	var f chain.Flow
 	t.gone, t.end = true, w.r.Now()
@@ -183,8 +183,8 @@ var latePrograms = map[string]struct {
 	list    []lateTask
 	lingers bool
 }{
-	// Readers that have nothing else: the read token runs through them while more are linked, and
-	// the write token behind it, through those that are over.
+	// Solo readers: the read token runs through them while more are linked; the write token follows
+	// it, through those that are over.
 	"solo readers": {list: []lateTask{
 		{name: "w", list: "inout(0..4)"},
 		{name: "a", list: "in(0..4)", after: "w"},
@@ -192,7 +192,7 @@ var latePrograms = map[string]struct {
 		{name: "c", list: "in(0..4)", after: "w", spawned: true},
 		{name: "n", list: "inout(0..4)", after: "w a b c", spawned: true},
 	}},
-	"solo readers behind readers that wait": {list: []lateTask{
+	"solo readers after readers that wait": {list: []lateTask{
 		{name: "w", list: "inout(0..4)"},
 		{name: "v", list: "inout(6..8)"},
 		{name: "a", list: "in(0..4) in(6..8)", after: "w v"},
@@ -205,8 +205,8 @@ var latePrograms = map[string]struct {
 		{name: "n", list: "inout(0..4)", after: "w a", spawned: true},
 		{name: "b", list: "in(0..4)", after: "w a n", spawned: true},
 	}},
-	// One goroutine has the read token of all bytes for the access of p, another one starts c,
-	// whose end brings the write token. Nobody follows p, whose memory comes free by that.
+	// One goroutine has the read token of all bytes for the access of p. Another one starts c,
+	// whose end brings the write token. p has no successor, so its memory comes free by that.
 	"late from a sink": {lingers: true, list: []lateTask{
 		{name: "w", list: "inout(0..4)"},
 		{name: "v", list: "inout(6..7)"},
@@ -221,7 +221,7 @@ var latePrograms = map[string]struct {
 		{name: "n", list: "inout(0..4)", after: "w c"},
 		{name: "m", list: "inout(6..7)", after: "v c"},
 	}},
-	// The bytes of the access come to the sink from several children.
+	// The tokens for the bytes of the access come to the sink from several children.
 	"a sink that gathers": {lingers: true, list: []lateTask{
 		{name: "w", list: "inout(0..4)"},
 		{name: "p", list: "weakinout(0..4)", ended: true},
@@ -229,7 +229,7 @@ var latePrograms = map[string]struct {
 		{name: "d", list: "inout[1:4]", parent: "p", after: "w c"},
 		{name: "n", list: "in(0..4)", after: "w d"},
 	}},
-	// Two accesses of p share bytes: what comes for these is for both.
+	// Two accesses of p share bytes: tokens for these bytes are for both.
 	"a sink for two": {lingers: true, list: []lateTask{
 		{name: "w", list: "inout(0..4)"},
 		{name: "v", list: "inout(2..4)"},
@@ -238,7 +238,7 @@ var latePrograms = map[string]struct {
 		{name: "n", list: "in(0..4)", after: "w v c"},
 		{name: "m", list: "in(2..4)", after: "w v c"},
 	}},
-	// Chains of objects go on in a gate while their tokens come.
+	// Chains of objects continue in a gate while their tokens come.
 	"into a gate": {lingers: true, list: []lateTask{
 		{name: "w", list: "inout(0..4)"},
 		{name: "v", list: "inout(2..6)"},

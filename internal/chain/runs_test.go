@@ -13,8 +13,8 @@ import (
 	"weft/internal/chain"
 )
 
-// Large groups, round after round, between a writer and a reader, with memory that is used again at
-// once: after each step exactly those tasks run that the model allows.
+// Long runs, round after round, between a writer and a reader, with memory that is reused at once:
+// after each step exactly those tasks run that the model allows.
 func TestLongRuns(t *testing.T) {
 	const rounds, size = 4, 60
 	for name, of := range map[string]func(i int, r *rand.Rand) []decl{

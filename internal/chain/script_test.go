@@ -53,7 +53,7 @@ func TestScripts(t *testing.T) {
 	}
 }
 
-// runScript returns the script with the output that it has.
+// runScript returns the script with the output that it produces.
 func runScript(t *testing.T, text string) string {
 	var out strings.Builder
 	s := newScript(t)
@@ -97,7 +97,7 @@ func newScript(t *testing.T) *script {
 	return s
 }
 
-// reset ends the program so far, which gives its objects back, and begins another one.
+// reset ends the current program, which gives its objects back, and starts an empty one.
 func (s *script) reset() {
 	if s.w != nil {
 		s.w.finish(func(int) int { return 0 })
@@ -157,7 +157,7 @@ func (s *script) do(f []string) string {
 }
 
 func (s *script) report(b *strings.Builder) {
-	// One step may start several tasks in any order: that of the table of objects.
+	// One step may start several tasks in any order: the order of the table of objects.
 	slices.SortFunc(s.w.started, func(x, y *wtask) int { return x.id - y.id })
 	for _, t := range s.w.started {
 		b.WriteString("start " + t.name + "\n")

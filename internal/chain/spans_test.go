@@ -10,10 +10,10 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// flatSpans is spans as an array of all addresses: 0 is a gap.
+// flatSpans is a spans as an array of all addresses: 0 is a gap.
 type flatSpans []int
 
-// checkSpans looks at the invariants of m and compares it with flat.
+// checkSpans checks the invariants of m and compares it with flat.
 func checkSpans(t *testing.T, m *spans[int], flat flatSpans) {
 	t.Helper()
 	n := 0
@@ -75,7 +75,7 @@ func TestSpans(t *testing.T) {
 							flat[i] = v
 						}
 					}
-				case 3: // what is there
+				case 3: // existing spans
 					for p := m.search(a); m.has(p) && m.at(p).lo < b; p = m.next(p) {
 						p = m.narrow(p, a, b)
 						require.True(t, m.at(p).lo >= a && m.at(p).hi <= b)

@@ -15,26 +15,25 @@ import (
 	"weft/internal/xatomic"
 )
 
-// What programs cost is counted in atomic operations, which are what time goes into where tasks are
-// small: of all programs of a shape, in each order in which their bodies can make tasks and end,
-// one at a time. So a common way that is not taken any more shows, though what it does is done by
-// another one as well. Whoever changes the engine on purpose changes the numbers, and sees the
-// price.
+// The cost of programs is counted in atomic operations, which dominate the time of small tasks: for
+// all programs of a shape, in each order in which their bodies can make tasks and end, one at a
+// time. So the test notices if a fast path is no longer taken though a slower one has the same
+// result. A deliberate change of the engine changes the numbers, which shows its price.
 
 // cost is a number of operations on words and locks.
 type cost struct {
 	orders int
-	adds   int // that change the word
-	loads  int // loads, and looks that a plain store or nothing follows
+	adds   int // operations that change the word
+	loads  int // loads, and peeks that are followed by a plain store or by nothing
 	stores int // plain ones
-	checks int // of accesses, behind operations on their states
+	checks int // calls of checkLive
 }
 
 func (c cost) String() string {
-	return fmt.Sprintf("%d orders: %d additions, %d looks, %d stores, %d uses", c.orders, c.adds, c.loads, c.stores, c.checks)
+	return fmt.Sprintf("%d orders: %d additions, %d loads, %d stores, %d checks", c.orders, c.adds, c.loads, c.stores, c.checks)
 }
 
-// count counts what is done until the function that it returns is called.
+// count counts operations until the function that it returns is called.
 func (c *cost) count() (stop func()) {
 	var now xatomic.Kind
 	xatomic.Before = func(k xatomic.Kind, _ any, _ func() bool) { now = k }
@@ -98,7 +97,7 @@ func (w *seqRun) run(kids []*exBody, pick func(n int) int) {
 	}
 }
 
-// step does what comes next in t's body.
+// step executes the next step of t's body.
 func (w *seqRun) step(t *seqTask) {
 	access := func(d decl) chain.Access { return accessTo(&exObjects[d.obj], d) }
 	switch {
@@ -139,7 +138,7 @@ func (w *seqRun) admit(t *seqTask) {
 	}
 }
 
-// inAllOrders calls run for each way to choose.
+// inAllOrders calls run for each sequence of choices.
 func inAllOrders(run func(pick func(n int) int)) (orders int) {
 	var chosen, of []int
 	for {
@@ -194,17 +193,17 @@ func commutativeForms(obj int) []decl {
 	return []decl{{obj, chain.ModeIn, false}, {obj, chain.ModeInOut, true}, {obj, chain.ModeCommutative, false}, {obj, chain.ModeCommutative, true}}
 }
 
-// costs is what -v prints.
+// costs are the numbers that -v prints.
 var costs = map[string]string{
-	"two tasks, two objects":              "7575 orders: 83221 additions, 111570 looks, 0 stores, 27468 uses",
-	"three tasks":                         "6838 orders: 76454 additions, 71098 looks, 448 stores, 26447 uses",
-	"a nest and a task":                   "13008 orders: 156140 additions, 133948 looks, 0 stores, 52868 uses",
-	"a task and a nest":                   "7038 orders: 84641 additions, 75781 looks, 150 stores, 27035 uses",
-	"a nest of two":                       "8856 orders: 93504 additions, 91944 looks, 324 stores, 30096 uses",
-	"release":                             "664 orders: 5072 additions, 4416 looks, 0 stores, 1456 uses",
-	"release, nested":                     "36168 orders: 450204 additions, 409028 looks, 0 stores, 155972 uses",
-	"three tasks, commutative":            "2055 orders: 22866 additions, 29199 looks, 108 stores, 8389 uses",
-	"two tasks, two objects, commutative": "1918 orders: 19593 additions, 36223 looks, 0 stores, 6970 uses",
-	"a task and a nest, commutative":      "2142 orders: 25075 additions, 31833 looks, 30 stores, 8414 uses",
-	"release, commutative":                "296 orders: 2252 additions, 2880 looks, 0 stores, 642 uses",
+	"two tasks, two objects":              "7575 orders: 83221 additions, 111570 loads, 0 stores, 27468 checks",
+	"three tasks":                         "6838 orders: 76454 additions, 71098 loads, 448 stores, 26447 checks",
+	"a nest and a task":                   "13008 orders: 156140 additions, 133948 loads, 0 stores, 52868 checks",
+	"a task and a nest":                   "7038 orders: 84641 additions, 75781 loads, 150 stores, 27035 checks",
+	"a nest of two":                       "8856 orders: 93504 additions, 91944 loads, 324 stores, 30096 checks",
+	"release":                             "664 orders: 5072 additions, 4416 loads, 0 stores, 1456 checks",
+	"release, nested":                     "36168 orders: 450204 additions, 409028 loads, 0 stores, 155972 checks",
+	"three tasks, commutative":            "2055 orders: 22866 additions, 29199 loads, 108 stores, 8389 checks",
+	"two tasks, two objects, commutative": "1918 orders: 19593 additions, 36223 loads, 0 stores, 6970 checks",
+	"a task and a nest, commutative":      "2142 orders: 25075 additions, 31833 loads, 30 stores, 8414 checks",
+	"release, commutative":                "296 orders: 2252 additions, 2880 loads, 0 stores, 642 checks",
 }

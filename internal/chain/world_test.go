@@ -11,9 +11,8 @@ import (
 	"weft/internal/order"
 )
 
-// world runs a task program one step at a time, in the engine and in the
-// model at once, and compares them. A task that may start is running at once; its body does
-// what the steps say.
+// world runs a task program one step at a time, in the engine and in the model, and compares them.
+// A task that may start runs at once; its body does what the steps say.
 type world struct {
 	objs  []int64
 	sums  []*chain.Reduced // of each object
@@ -30,7 +29,7 @@ type world struct {
 	covered      bool
 	started      []*wtask // by the last step
 	queues       int      // waits for exclusion so far
-	err          error    // the first thing that went wrong
+	err          error    // the first failure
 }
 
 type wtask struct {
@@ -101,7 +100,7 @@ func accessTo(p *int64, d decl) chain.Access {
 	return a
 }
 
-// take returns memory for a task, used memory if there is any.
+// take returns memory for a task, reused if possible.
 func (w *world) take() *chain.Node {
 	if k := len(w.pool); k > 0 {
 		n := w.pool[k-1]
@@ -115,8 +114,8 @@ func (w *world) take() *chain.Node {
 	return new(chain.Node)
 }
 
-// spawn makes a child of p. It returns the engine's panic, if it panics; then
-// the program is as before.
+// spawn makes a child of p. If the engine panics, it returns the panic, and the program is as
+// before.
 func (w *world) spawn(p *wtask, name string, list []decl) (t *wtask, refused any) {
 	t = &wtask{name: name, id: len(w.tasks), parent: p, node: w.take()}
 	accs := make([]chain.Access, len(list))
@@ -162,7 +161,7 @@ func (w *world) spawn(p *wtask, name string, list []decl) (t *wtask, refused any
 	return t, nil
 }
 
-// release is a body giving up an access.
+// release gives up an access in t's body.
 func (w *world) release(t *wtask, d decl) error {
 	w.started = w.started[:0]
 	err := t.node.Release(w.access(d), &w.flow)
@@ -186,7 +185,7 @@ func ordered(m chain.Mode) chain.Mode {
 	return m
 }
 
-// end is the end of a body, and of a task whose descendants are over.
+// end ends t's body, and with it the tasks whose descendants are then over.
 func (w *world) end(t *wtask) {
 	w.started = w.started[:0]
 	t.state = ended
@@ -225,7 +224,7 @@ func (w *world) finish(next func(n int) int) {
 	}
 }
 
-// collect takes what the engine made ready and set free.
+// collect takes the nodes that the engine made ready and set free.
 func (w *world) collect() {
 	for n := w.flow.NextReady(); n != nil; n = w.flow.NextReady() {
 		t := w.of[n]
@@ -258,7 +257,7 @@ func (w *world) start(t *wtask) {
 	}
 }
 
-// check compares the engine with the model: exactly the tasks that may start have.
+// check compares the engine with the model: exactly the tasks that may start have started.
 func (w *world) check() {
 	if w.err != nil {
 		return
@@ -272,10 +271,9 @@ func (w *world) check() {
 	}
 }
 
-// checkConflicts looks at a task that starts, from first principles: a task in
-// conflict that comes first in the sequential program is over, and none that comes
-// later has begun. It holds for programs in which each task's declarations cover
-// its children's.
+// checkConflicts checks a task that starts, from first principles: a conflicting task that comes
+// first in the sequential program is over, and none that comes later has begun. It holds for
+// programs in which each task's declarations cover its children's.
 func (w *world) checkConflicts(t *wtask) {
 	for _, o := range w.tasks {
 		if o == t || o.state == waiting || related(o.path, t.path) {
