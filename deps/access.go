@@ -28,26 +28,26 @@ func Out[T any](p *T) Access { return Access{chain.Object(p, chain.ModeOut)} }
 // all earlier accesses to the object and before all later ones.
 func InOut[T any](p *T) Access { return Access{chain.Object(p, chain.ModeInOut)} }
 
-// Concurrent declares that the task updates the object at p and does its own
-// synchronisation with the other tasks of its group: consecutive Concurrent
-// accesses run together, and the group as a whole is a writer to what comes
-// before and after.
+// Concurrent declares that the task updates the object at p and synchronises by itself with the
+// other tasks of its run: consecutive Concurrent accesses run together, and the run as a whole is a
+// writer to the accesses before and after it.
 func Concurrent[T any](p *T) Access { return Access{chain.Object(p, chain.ModeConcurrent)} }
 
-// Commutative declares that the task reads and writes the object at p, and that the order in which
-// it and the other tasks of its group do so does not matter, as long as they do it one at a time:
-// consecutive Commutative accesses form a group, which as a whole is a writer to what comes before
-// and after, and of which one task at a time has the object.
+// Commutative declares that the task reads and writes the object at p, and that the order among the
+// tasks of its run does not matter, as long as one at a time has the object. Consecutive
+// Commutative accesses form a run, which as a whole is a writer to the accesses before and after
+// it.
 //
-// A task takes all its Commutative objects together, when nothing else holds it back, and keeps
-// each until it is over or gives the object up by Release, and its children that use the object are
-// over too. The exclusion is by object, whatever the domain: two tasks that name the same object
-// Commutative never run at the same time, in one process. Ranges exclude each other byte by byte
+// A task takes all its Commutative objects together, when nothing else holds it back. It keeps each
+// until the task is over or gives the object up by Release, and its children that use the object
+// are over too. The exclusion is by object, whatever the domain: two tasks of one process that name
+// the same object Commutative never run at the same time. Ranges exclude each other byte by byte
 // ([Range.Commutative]). No task is overtaken for ever.
 //
-// To the children of a task that has the object Commutative they are InOut accesses, in their
-// order: the parent has the object for them. Other objects are other locks: a task that waits for
-// children or events keeps its objects, so what it waits for must not need them.
+// To the children of a task that has the object Commutative, Commutative accesses to it are InOut
+// accesses, in their order: the parent has the object for them. Other objects are other locks: a
+// task that waits for children or events keeps its objects, so the tasks it waits for must not need
+// them.
 func Commutative[T any](p *T) Access { return Access{chain.Object(p, chain.ModeCommutative)} }
 
 // Weak returns the weak form of the access: the task itself does not touch
@@ -91,12 +91,12 @@ func (r Range) Out() Access { return Access{r.r.Access(chain.ModeOut)} }
 // InOut declares that the task reads and writes the range.
 func (r Range) InOut() Access { return Access{r.r.Access(chain.ModeInOut)} }
 
-// Concurrent declares that the task updates the range together with the neighbours of the same
-// mode, as [Concurrent] does for an object.
+// Concurrent declares that the task updates the range together with neighbours of the same mode, as
+// [Concurrent] does for an object.
 func (r Range) Concurrent() Access { return Access{r.r.Access(chain.ModeConcurrent)} }
 
-// Commutative declares that the task reads and writes the range in any order with the neighbours of
-// the same mode, as [Commutative] does for an object. Two tasks exclude each other if their ranges
+// Commutative declares that the task reads and writes the range in any order with neighbours of the
+// same mode, as [Commutative] does for an object. Two tasks exclude each other if their ranges
 // overlap, by however few bytes; others run together. A task takes all its ranges and objects in
 // one step.
 func (r Range) Commutative() Access { return Access{r.r.Access(chain.ModeCommutative)} }
@@ -117,5 +117,5 @@ const (
 	ModeCommutative = Mode(chain.ModeCommutative)
 )
 
-// String returns the name of the constructor of the mode.
+// String returns the name of the mode's constructor.
 func (m Mode) String() string { return chain.Mode(m).String() }

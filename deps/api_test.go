@@ -14,8 +14,8 @@ import (
 	"weft/internal/chain"
 )
 
-// TestRefused: every constructor refuses a nil pointer and a zero-size object, with a
-// message that names the type.
+// Every constructor refuses a nil pointer and a zero-size object, with a message that names the
+// type.
 func TestRefused(t *testing.T) {
 	type empty struct{}
 	for name, f := range map[string]func(){

@@ -1,9 +1,9 @@
 // SPDX-FileCopyrightText: The weft authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package deps says what tasks do with objects, which is what orders them. A task has accesses,
-// made by [In], [Out], [InOut], [Concurrent] and [Commutative], by [Slice], and by
-// [Reduction.Reduce]:
+// Package deps declares the accesses of tasks to objects, by which the runtime orders the tasks. A
+// task's accesses are made by [In], [Out], [InOut], [Concurrent] and [Commutative], by [Slice], and
+// by [Reduction.Reduce]:
 //
 //	var a, b float64
 //	t.Spawn(fill, deps.Out(&a))                  // 1
@@ -18,17 +18,17 @@
 //
 // An object is an address. The children of one task that name the object form its chain, in the
 // order in which the task made them. A reader (In) waits for the writers before it; a writer (Out,
-// InOut) for all before it; neighbours in Concurrent form a group that runs together and is a
-// writer to the rest. Neighbours in Commutative form such a group too, of which one task at a time
-// has the object, in any order. Without the declarations the program is sequential, and with them
-// each object sees what it would see then.
+// InOut) waits for all accesses before it. Consecutive Concurrent accesses form a run: they run
+// together, and the run is a writer to the other accesses. Consecutive Commutative accesses form a
+// run too, in which one task at a time has the object, in any order. Without the declarations the
+// program is sequential, and with them each task sees in each object what it would see then.
 //
 // The children of different tasks are ordered by what the parents declare. A child's first access
-// to an object goes on where the parent's own access stands: it waits for what the parent's waits
-// for. When the parent's body ends, what follows the parent waits for those of its children that
-// use the object, and only for them. A weak access is for just that: the task does not use the
+// to an object continues the parent's own access: it waits for what the parent's access waits for.
+// When the parent's body ends, accesses after the parent's wait for those of its children that use
+// the object, and only for them. Weak accesses are for this purpose: the task does not use the
 // object and does not wait, but its children may, and do. An object that the parent does not
-// declare has a chain of its own among the children, with no order to the outside.
+// declare has a separate chain among the children, without order to tasks outside.
 //
 // Several accesses of one task to one object are one: of their mode if all have
 // the same, else InOut; weak if all are weak. A reduction is its task's only access to the object.
@@ -43,14 +43,14 @@
 //	t.Spawn(step, deps.InOut(&v[0]))               // after the first
 //
 // To a range, an object is the bytes of its variable. Among objects only the address counts, until
-// a sibling names the first range, or if the parent has declared one: then objects are their bytes
-// to each other as well. What is said above of objects holds for each byte: groups, weak accesses,
-// early release, combination. Release may give up a part of a range.
+// a sibling names the first range; after that, or if the parent has declared a range, objects are
+// their bytes to each other as well. What is said above of objects holds for each byte: runs, weak
+// accesses, early release, combination. Release may give up a part of a range.
 //
 // A parent that has declared an object gives it up as a whole, even if its children name ranges of
 // it. Several objects that are named by one address before the first range, such as a struct and
 // its first field, count as the largest of them, until they are over.
 //
 // The engine that orders tasks is package internal/chain. Values of this package are constants to
-// it: any number of goroutines may use one, but for an [Op] whose functions share something.
+// it: any number of goroutines may use one, except an [Op] whose functions share state.
 package deps

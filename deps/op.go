@@ -5,15 +5,15 @@ package deps
 
 // An Op is the operator of a reduction. It must be associative and commutative.
 type Op[T any] struct {
-	// Init gives a new private copy its neutral value: one that Combine changes nothing by. What it
-	// finds is the zero value, or what an earlier copy has left. Nil means the zero value.
+	// Init gives a new private copy its neutral value: one that Combine changes nothing by. The
+	// copy holds the zero value, or what an earlier use has left. Nil means the zero value.
 	Init func(copy *T)
 
-	// Combine merges the value at from into that at into, and may use up the former. It must not
-	// keep from.
+	// Combine merges the value at from into that at into, and may change the value at from. It must
+	// not keep from.
 	Combine func(into, from *T)
 
-	// The same for many elements: predefined operators have loops without a call for each.
+	// The same for many elements: predefined operators have loops without a call for each element.
 	fillAll  func(s []T)
 	mergeAll func(into, from []T)
 }
@@ -55,17 +55,17 @@ func (op *Op[T]) merge(into, from []T) {
 	}
 }
 
-// Integer is the types of whole numbers.
+// Integer is the set of integer types.
 type Integer interface {
 	~int | ~int8 | ~int16 | ~int32 | ~int64 | ~uint | ~uint8 | ~uint16 | ~uint32 | ~uint64 | ~uintptr
 }
 
-// Real is the types of numbers that have an order.
+// Real is the set of ordered number types.
 type Real interface {
 	Integer | ~float32 | ~float64
 }
 
-// Number is the types of numbers.
+// Number is the set of number types.
 type Number interface {
 	Real | ~complex64 | ~complex128
 }
@@ -90,8 +90,8 @@ func Prod[T Number]() Op[T] {
 	})
 }
 
-// Min finds the least: of floating-point numbers NaN if there is one. Its neutral value is the
-// largest of the type, or +Inf.
+// Min finds the smallest value; of floating-point numbers NaN if there is one. Its neutral value is
+// the largest of the type, or +Inf.
 func Min[T Real]() Op[T] {
 	_, top := extremes[T]()
 	return of(top, func(into, from *T) { *into = min(*into, *from) }, func(into, from []T) {
@@ -102,8 +102,8 @@ func Min[T Real]() Op[T] {
 	})
 }
 
-// Max finds the largest: of floating-point numbers NaN if there is one. Its neutral value is the
-// least of the type, or -Inf.
+// Max finds the largest value; of floating-point numbers NaN if there is one. Its neutral value is
+// the smallest of the type, or -Inf.
 func Max[T Real]() Op[T] {
 	bottom, _ := extremes[T]()
 	return of(bottom, func(into, from *T) { *into = max(*into, *from) }, func(into, from []T) {
@@ -123,12 +123,12 @@ func Or[T Integer]() Op[T] { return of(0, func(into, from *T) { *into |= *from }
 // Xor is the bitwise exclusive or.
 func Xor[T Integer]() Op[T] { return of(0, func(into, from *T) { *into ^= *from }, nil) }
 
-// LogicalAnd is true if all are.
+// LogicalAnd is true if all values are.
 func LogicalAnd[T ~bool]() Op[T] {
 	return of(true, func(into, from *T) { *into = *into && *from }, nil)
 }
 
-// LogicalOr is true if one is.
+// LogicalOr is true if at least one value is.
 func LogicalOr[T ~bool]() Op[T] {
 	return of(false, func(into, from *T) { *into = *into || *from }, nil)
 }
@@ -147,10 +147,11 @@ func of[T any](neutral T, combine func(into, from *T), mergeAll func(into, from 
 	}
 }
 
-// extremes returns the least and the largest value of T: of floating-point numbers, the infinities.
+// extremes returns the smallest and the largest value of T: for floating-point numbers, the
+// infinities.
 func extremes[T Real]() (bottom, top T) {
 	top = 1
-	for top*2+1 > top { // whole numbers wrap, others arrive at +Inf
+	for top*2+1 > top { // integers wrap around, others reach +Inf
 		top = top*2 + 1
 	}
 	return -top - 1, top

@@ -13,7 +13,7 @@ import (
 	"weft/internal/chain"
 )
 
-// reduceAll plays a group by hand: each participant has a copy of its own.
+// reduceAll executes a reduction group: each participant has its own copy.
 func reduceAll[T any](x *T, op deps.Op[T], parts ...T) {
 	r := deps.NewReduction(x, op)
 	g := r.Reduce().Reduced().Open(4)
@@ -30,7 +30,7 @@ func reduceAll[T any](x *T, op deps.Op[T], parts ...T) {
 	g.Close()
 }
 
-// reduceSlice is the same with a slice of which every element is x.
+// reduceSlice is reduceAll for a slice of which every element is x.
 func reduceSlice[T any](x *T, op deps.Op[T], parts ...T) []T {
 	s := []T{*x, *x, *x, *x, *x}
 	r := deps.NewSliceReduction(s[1:4], op)

@@ -17,24 +17,23 @@ import "weft/internal/chain"
 //	}
 //	t.Spawn(use, deps.In(&x)) // sees the value of before and all contributions
 //
-// Tasks that name the same Reduction take part in the same reduction: they form a group until a
-// sibling accesses the object otherwise (another Reduction of the same object is otherwise as
-// well), or until the task that made them waits, gives the object up, or ends. Participants do not
-// wait for anything that the object's earlier users do. The group's copies are combined with what
-// the object has then when those and all participants are over, and before what comes after the
-// group starts.
+// Tasks that name the same Reduction take part in the same reduction: they form a reduction group.
+// The group ends when a sibling accesses the object otherwise (another Reduction of the same object
+// counts as otherwise), or when the task that made the participants waits, gives the object up, or
+// ends. Participants do not wait for the object's earlier accesses. The group's copies are combined
+// with the object's value when the earlier accesses and all participants are over, and before later
+// accesses start.
 //
-// A participant may wait, block and bind events: its copy is its own until it gives the access up.
-// A child that names the Reduction of its parent takes part in the same reduction, so a tree of
-// tasks can contribute without a wait; a parent that does not contribute itself declares the access
-// weak.
+// A participant may wait, block and bind events: its copy is private until it gives the access up.
+// A child that names its parent's Reduction takes part in the same reduction, so a tree of tasks
+// can contribute without a wait; a parent that does not contribute itself declares the access weak.
 //
 // The order in which copies are combined is not defined, so the operator has to be associative and
 // commutative. The sum of floating-point numbers is not quite: it may differ in the last bits from
-// run to run. Where that matters reduce integers, or give the order by InOut.
+// run to run. If that matters, reduce integers, or fix the order by InOut.
 //
-// A Reduction may be used any number of times, by several runs too, and keeps its private copies
-// for the next time. It must not be copied.
+// A Reduction may be used any number of times, also by several runtimes, and keeps its private
+// copies for the next time. It must not be copied.
 type Reduction[T any] struct {
 	reduced chain.Reduced
 	x       *T
@@ -53,9 +52,9 @@ func NewReduction[T any](x *T, op Op[T]) *Reduction[T] {
 	return r
 }
 
-// Reduce declares that the task contributes to the reduction. It waits for nothing on behalf of the
-// object, which the body must not touch: package task has Local for its private copy. A task has no
-// other access to the object.
+// Reduce declares that the task contributes to the reduction. The task does not wait for earlier
+// accesses to the object, and its body must not touch the object: package task has Local for the
+// private copy. A task has no other access to the object.
 //
 // Weak: the task does not contribute itself, but its descendants may.
 func (r *Reduction[T]) Reduce() Access { return Access{r.reduced.Access()} }
@@ -92,7 +91,7 @@ func NewSliceReduction[T any](s []T, op Op[T]) *SliceReduction[T] {
 // Reduce declares that the task contributes to the reduction: see [Reduction.Reduce].
 func (r *SliceReduction[T]) Reduce() Access { return Access{r.reduced.Access()} }
 
-// A Reducer is a *[Reduction] or a *[SliceReduction]. P is what its participants get: a *T
+// A Reducer is a *[Reduction] or a *[SliceReduction]. P is the type that its participants get: a *T
 // or a []T.
 type Reducer[P any] interface {
 	Reduce() Access

@@ -334,10 +334,12 @@ type given struct {
 // graph they are a group of Concurrent accesses, and what combines the copies is a part of its own,
 // which writes the object.
 type recordedGroup struct {
-	r     *chain.Reduced
-	g     *chain.ReductionGroup // for the participants' next runs; changed by the part that combines
-	parts []int32               // participants
-	uses  int                   // accesses to the object in the loop; counted when the recording ends
+	r *chain.Reduced
+	// for the participants' next runs; changed by the part that combines
+	g     *chain.ReductionGroup
+	parts []int32 // participants
+	// accesses to the object in the loop; counted when the recording ends
+	uses int
 }
 
 // parked is what others may see of a task that waits without a slot: how many do, for deadlocks,

@@ -6,11 +6,10 @@ package addrmap
 
 import "math/bits"
 
-// A Map maps addresses that are not zero to values. It is for the books of debug mode and of lint
-// mode, where it stands for Go's map: what that reads and writes, the race detector sees wherever
-// it is called, and the locks of lint mode are hidden from it. It is not generic, since the linker
-// takes the code of an instance from any package that has one, among them those that the race
-// detector sees. The zero value is empty.
+// A Map maps addresses that are not zero to values. Debug mode and lint mode use it instead of Go's
+// map: the race detector sees the accesses of Go's map wherever it is called, but not the locks of
+// lint mode. It is not generic, because the linker takes the code of an instance from any package
+// that has one, also from packages that the race detector sees. The zero value is empty.
 type Map struct {
 	tab []entry // open addressing, linear probing; a power of two long
 	n   int
@@ -25,7 +24,7 @@ func (m *Map) home(key uintptr) int {
 	return int(uint64(key) * 0x9E3779B97F4A7C15 >> (64 - bits.TrailingZeros(uint(len(m.tab)))))
 }
 
-// find returns the place of key, or of the empty entry where it would be.
+// find returns the index of key, or of the empty entry where it belongs.
 func (m *Map) find(key uintptr) int {
 	i := m.home(key)
 	for m.tab[i].key != key && m.tab[i].key != 0 {
@@ -34,7 +33,7 @@ func (m *Map) find(key uintptr) int {
 	return i
 }
 
-// Get returns the value of key; the zero value if there is none.
+// Get returns the value of key; nil if there is none.
 func (m *Map) Get(key uintptr) (v any) {
 	if m.n > 0 {
 		v = m.tab[m.find(key)].value
@@ -42,7 +41,7 @@ func (m *Map) Get(key uintptr) (v any) {
 	return v
 }
 
-// Len returns how many addresses have a value.
+// Len returns the number of addresses with a value.
 func (m *Map) Len() int { return m.n }
 
 // Set gives key a value.
@@ -64,7 +63,7 @@ func (m *Map) Set(key uintptr, v any) {
 	e.value = v
 }
 
-// Remove takes key out, and moves back those that were put behind its place.
+// Remove removes key. It moves entries back that collisions had put after it.
 func (m *Map) Remove(key uintptr) {
 	if m.n == 0 {
 		return
@@ -84,7 +83,7 @@ func (m *Map) Remove(key uintptr) {
 	m.tab[gap] = entry{}
 }
 
-// All calls f for each value, until it returns false.
+// All calls f for each value, until f returns false.
 func (m *Map) All(f func(any) bool) {
 	for i := range m.tab {
 		if e := &m.tab[i]; e.key != 0 && !f(e.value) {

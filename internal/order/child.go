@@ -3,9 +3,9 @@
 
 package order
 
-// Child adds a child with accesses to the tree. Accesses to the same memory are one use. All uses
-// of a task with a strong Commutative one are strong: while the task holds that object, its
-// children must not wait for memory that another holder may have.
+// Child adds a child with accesses to the tree. Accesses to the same memory become one. If the task
+// has a strong Commutative access, all its accesses become strong: while the task holds that
+// object, its children must not wait for memory that another holder may have.
 func (t *Task) Child(list []Access) *Task {
 	if t.walks == nil {
 		t.walks = new(walks)
@@ -16,7 +16,7 @@ func (t *Task) Child(list []Access) *Task {
 			t.Ranges()
 		}
 	}
-	for _, a := range list { // so that pieces are the same for all of them, and for the parent
+	for _, a := range list { // so that pieces are the same for all accesses, and for the parent's
 		if !d.ranges {
 			break
 		}
@@ -27,7 +27,7 @@ func (t *Task) Child(list []Access) *Task {
 		}
 		d.pick(a)
 	}
-	var cells []*cell // of c's uses
+	var cells []*cell // of c's accesses
 	for _, a := range list {
 		for _, cell := range d.pick(a) {
 			if u := cell.own; u != nil {
@@ -53,8 +53,8 @@ func (t *Task) Child(list []Access) *Task {
 	return c
 }
 
-// Ranges has the memory of t's children known by its bytes, as it is once one of them has declared
-// a range.
+// Ranges makes the tree know the memory of t's children by its bytes, as it does once one of them
+// has declared a range.
 func (t *Task) Ranges() {
 	if !t.dom.ranges {
 		t.dom.makeRanges()

@@ -14,7 +14,7 @@ func (d *domain) object(at uintptr) *cell {
 	return c
 }
 
-// makeRanges has all known by its bytes.
+// makeRanges replaces the objects by pieces of bytes.
 func (d *domain) makeRanges() {
 	d.ranges = true
 	var all byAddress
@@ -26,8 +26,8 @@ func (d *domain) makeRanges() {
 	sort.Sort(all)
 	for _, o := range all {
 		for _, p := range d.cut(o.lo, o.hi) {
-			for _, x := range o.last { // each by itself: the race detector sees a copy
-				p.last = append(p.last[:len(p.last):len(p.last)], x) // others have the list
+			for _, x := range o.last { // one by one: the race detector sees Go's own copy
+				p.last = append(p.last[:len(p.last):len(p.last)], x) // other pieces share the list
 			}
 		}
 	}
@@ -39,7 +39,7 @@ func (b byAddress) Len() int           { return len(b) }
 func (b byAddress) Less(i, j int) bool { return b[i].lo < b[j].lo }
 func (b byAddress) Swap(i, j int)      { b[i], b[j] = b[j], b[i] }
 
-// pick returns the object, or the pieces, that an access is to, and makes them if they are new.
+// pick returns the object or the pieces of an access, and makes them if they are new.
 func (d *domain) pick(a Access) []*cell {
 	switch {
 	case a.Lo == a.end():
@@ -55,8 +55,8 @@ func (d *domain) pick(a Access) []*cell {
 	return []*cell{o}
 }
 
-// cut returns the pieces that make up lo to hi, with new ones where there are none. What lies
-// outside stays as it is.
+// cut returns the pieces that make up [lo, hi), and makes new ones in gaps. Memory outside stays as
+// it is.
 func (d *domain) cut(lo, hi uintptr) []*cell {
 	d.split(lo)
 	d.split(hi)
@@ -75,7 +75,7 @@ func (d *domain) cut(lo, hi uintptr) []*cell {
 	return d.pieces[from:i]
 }
 
-// split makes two pieces of the one that goes on beyond at.
+// split cuts the piece that contains at, unless the piece begins there.
 func (d *domain) split(at uintptr) {
 	i := d.search(at)
 	if i == len(d.pieces) || d.pieces[i].lo >= at {
@@ -86,7 +86,7 @@ func (d *domain) split(at uintptr) {
 	p.hi = at
 }
 
-// insert makes c the piece of number i.
+// insert makes c the piece with index i.
 func (d *domain) insert(i int, c *cell) {
 	d.pieces = append(d.pieces, nil)
 	for k := len(d.pieces) - 1; k > i; k-- {
@@ -95,12 +95,13 @@ func (d *domain) insert(i int, c *cell) {
 	d.pieces[i] = c
 }
 
-// seek returns the first piece that ends after lo.
+// search returns the index of the first piece that ends after lo.
 func (d *domain) search(lo uintptr) int {
 	return sort.Search(len(d.pieces), func(i int) bool { return d.pieces[i].hi > lo })
 }
 
-// meets returns what the children of u's task have of its bytes.
+// meets returns the pieces or the object of the children of u's task that overlap u's bytes [lo,
+// hi).
 func (d *domain) meets(u *Entry, lo, hi uintptr) (list []*cell) {
 	if d.ranges {
 		from := d.search(lo)

@@ -11,8 +11,8 @@ import (
 	"weft/internal/chain"
 )
 
-// What two tasks may do at one time, and what a task may leave to its descendants, by the table of
-// package deps.
+// Which modes two tasks may have at the same time, and which a task may grant to its descendants,
+// by the table of package deps.
 func TestModes(t *testing.T) {
 	list := []Mode{chain.ModeIn, chain.ModeOut, chain.ModeInOut, chain.ModeConcurrent, chain.ModeCommutative, chain.ModeReduce}
 	require.Len(t, kinds, len(list))

@@ -54,7 +54,7 @@ func program(t *testing.T, text string) map[string]*Task {
 	return tasks
 }
 
-// What each of the last task's predecessors is, with what lies behind it and is not implied.
+// Before visits each predecessor of the last task, and what precedes it and is not implied.
 func TestBefore(t *testing.T) {
 	for name, row := range map[string]struct{ text, want string }{
 		"nobody":                            {"a out(1)\nb out(2)", ""},
@@ -118,7 +118,7 @@ func TestBefore(t *testing.T) {
 	}
 }
 
-// What is not given up is not passed: nothing behind it is asked for.
+// A walk does not pass an access that is not given up: what precedes it is not visited.
 func TestBeforeStops(t *testing.T) {
 	tasks := program(t, "a out(1)\nb weakin(1)\nc weakin(1)\nd inout(1)")
 	for _, row := range []struct {
@@ -139,7 +139,7 @@ func TestBeforeStops(t *testing.T) {
 	}
 }
 
-// The uses below one are those of its bytes, and no others.
+// Below visits the entries that overlap the bytes, and no others.
 func TestBelow(t *testing.T) {
 	tasks := program(t, "a inout[0-8]\na.b weakinout[0-4]\na.b.c inout[0-1]\na.d out[4-8]\ne in[0-8]")
 	for _, row := range []struct {
@@ -160,7 +160,7 @@ func TestBelow(t *testing.T) {
 	}
 }
 
-// An access says here what it says in package deps.
+// Of keeps the meaning of an access of package deps.
 func TestOf(t *testing.T) {
 	var x [4]int64
 	at, _, _ := chain.Object(&x, chain.ModeIn).Memory()
@@ -169,7 +169,7 @@ func TestOf(t *testing.T) {
 	require.Equal(t, Access{at + 8, at + 24, false, chain.ModeCommutative, true, part}, Of(part))
 }
 
-// What a child costs does not depend on how many pieces its siblings have.
+// The cost of a child does not depend on the number of pieces of its siblings.
 func TestCostOfAChild(t *testing.T) {
 	costs := func(pieces int) float64 {
 		parent := new(Task)

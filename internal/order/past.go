@@ -5,18 +5,18 @@ package order
 
 import "weft/internal/addrmap"
 
-// What is past can be left out of the tree, so that the tree does not grow with the program. A
-// caller whose questions are about what comes says which tasks have started, whose children are
-// over, and of which uses nothing is to be heard any more. The answers are the same, but for what
-// they imply. A reader or a member of a group stays until a task writes, if its children have used
-// the memory.
+// A tree can drop what is past, so that it does not grow with the program. A caller that asks only
+// about later tasks reports which tasks have started, whose children are over, and which accesses
+// no later answer needs to name. The answers are the same, except that they leave out accesses that
+// others in the answer imply. A reader or a run member whose children have accessed the memory
+// stays until a task writes.
 
-// nobody is what is before a run of which nobody asks that any more.
+// noPrevs replaces the predecessors of a run that no later question reaches.
 var noPrevs = []*Run{}
 
-// Start says that t has started: it has asked for what is before it, and what comes after t comes
-// after that. So nobody asks what is before a writer. What is before a group is asked by members
-// that have not started; others go no further than to the group.
+// Start says that t has started: it has asked for its predecessors, and later accesses come after
+// t. So no question reaches the predecessors of a writer. The predecessors of a run are asked for
+// by its members that have not started; other questions go only as far as the run.
 func (t *Task) Start() {
 	for _, u := range t.Entries {
 		if !u.waits() {
@@ -34,7 +34,7 @@ func (t *Task) Start() {
 	}
 }
 
-// begins notes that u, a member of a group, has come after all that is before the group.
+// startRun notes that u, a member of a run, has come after all predecessors of the run.
 func (u *Entry) startRun() {
 	if !u.Run.started {
 		u.Run.started = true
@@ -42,7 +42,7 @@ func (u *Entry) startRun() {
 	}
 }
 
-// drop leaves out what is before earlier groups, since all that is before u's is over.
+// drop drops the predecessors of earlier runs, since all predecessors of u's run are over.
 func (u *Entry) drop(before []*Run) {
 	for _, p := range before {
 		if u.joins(p.last()) {
@@ -53,7 +53,8 @@ func (u *Entry) drop(before []*Run) {
 	}
 }
 
-// drop is drop for x, which is over, if u has all of its bytes, and for what is before x.
+// drop drops the predecessors of x, which is over, if u has all bytes of x, and goes on to those
+// predecessors.
 func (x *Run) drop(u *Entry) {
 	last := x.last()
 	if !last.whole && (last.Lo < u.Lo || u.Hi < last.Hi) {
@@ -75,10 +76,10 @@ func (x *Run) drop(u *Entry) {
 	}
 }
 
-// seals notes that u, of a task that has started, has what the parent's use needs for these bytes:
-// those who come after the parent's use come after u. When this is so of all its bytes, it is as if
-// the parent's use had started, or, where others than u may still ask for what it needs, as if it
-// were one of a group that has.
+// seal notes that u, an access of a task that has started, has the tokens that the parent's access
+// needs for these bytes: accesses after the parent's access come after u. When this is so for all
+// bytes of the parent's access, that access counts as started. If other children than u may still
+// ask for its tokens, it counts as a member of a run that has started.
 func (u *Entry) seal(shared bool) {
 	u.up(u.Lo, u.Hi, func(up *Entry, lo, hi uintptr) {
 		before := up.sealed
@@ -103,8 +104,8 @@ func (u *Entry) seal(shared bool) {
 	})
 }
 
-// Forget says that t's children are over, and that what t does from now on comes after them: their
-// chains are dropped. Those of memory that t has declared stay, since others come after them.
+// Forget says that t's children are over, and that t's later actions come after them: their chains
+// are dropped. Chains of memory that t has declared stay, since later accesses come after them.
 func (t *Task) Forget() {
 	d := &t.dom
 	old, pieces := d.objects, d.pieces
@@ -131,9 +132,9 @@ func (t *Task) declares(c *cell) bool {
 	return false
 }
 
-// Leave says that t is over, with its children, and that what there is to know of each of its uses
-// is known by another one of the run: there is nothing but that t has given it up. If children have
-// used the memory, the use stays.
+// Leave says that t is over, with its children, and that for each of its accesses another access of
+// the run has all that the caller must know, except that t has given it up. If children have
+// accessed the memory, t's access stays.
 func (t *Task) Leave() {
 	for _, u := range t.Entries {
 		if x := u.Run; !u.left && len(t.dom.meets(u, u.Lo, u.Hi)) == 0 {

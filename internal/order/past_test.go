@@ -16,8 +16,8 @@ import (
 	"weft/internal/chain"
 )
 
-// A program of random tasks runs in any order that is legal, in two trees: one is told what is
-// past, the other is not.
+// A program of random tasks runs in a random legal order, with two trees: one is told what is past,
+// the other is not.
 
 // actor is a task of such a program. It spawns its first children, may wait for all of them, spawns
 // the others, and is over when they are.
@@ -71,10 +71,10 @@ func (x *actor) text(b *strings.Builder) string {
 	return b.String()
 }
 
-// given: a use is given up when its task's body is over.
+// isReleased reports whether u's task has given u up: its body is over.
 func isReleased(u *Entry, _, _ uintptr) bool { return u.Task.Mark.(*actor).state >= released }
 
-// ready: x may start, by one of the trees.
+// ready reports whether x may start, by one of the trees.
 func (x *actor) ready(tree int) bool {
 	ready := true
 	x.tree[tree].Before(func(u *Entry, lo, hi uintptr) bool {
@@ -87,9 +87,9 @@ func (x *actor) ready(tree int) bool {
 
 // playing is one execution.
 type playing struct {
-	born []*actor // those that have been spawned and not been started
-	held []*actor // those in the middle
-	late []*actor // those that are over, which the tree has not been told of
+	born []*actor // those that have been spawned and not started
+	held []*actor // those in the middle of their bodies
+	late []*actor // those that are over, of which the tree has not been told
 	runs map[*Run]map[*actor]bool
 }
 
@@ -105,7 +105,7 @@ func (p *playing) spawn(x *actor, list []*actor) {
 	}
 }
 
-// start has x do what comes first.
+// start executes the first half of x's body.
 func (p *playing) start(t *testing.T, x *actor, text string) {
 	for i := range x.tree {
 		x.tree[i].Before(func(u *Entry, _, _ uintptr) bool {
@@ -119,7 +119,7 @@ func (p *playing) start(t *testing.T, x *actor, text string) {
 			return true
 		})
 	}
-	// The run of one that x comes after may be that of a task above.
+	// The Run of an entry that x comes after may be that of a task above.
 	for up := x.parent; up != nil; up = up.parent {
 		delete(x.know[0], up)
 		delete(x.know[1], up)
@@ -138,7 +138,7 @@ func (p *playing) start(t *testing.T, x *actor, text string) {
 	p.finish(x)
 }
 
-// finish has x do the rest.
+// finish executes the rest of x's body.
 func (p *playing) finish(x *actor) {
 	if x.waits {
 		for i := range x.know {
@@ -160,7 +160,7 @@ func (p *playing) finish(x *actor) {
 	p.end(x)
 }
 
-// below is what there is to know of x and those below it.
+// below returns the actors known to x and to those below it.
 func (x *actor) below(tree int) map[*actor]bool {
 	m := maps.Clone(x.know[tree])
 	m[x] = true
@@ -204,8 +204,8 @@ func takeOne(r *rand.Rand, list *[]*actor, which func(*actor) bool) *actor {
 	return x
 }
 
-// A tree that is told what is past says of each task at each time whether it may start as one that
-// is not, and that it comes after the same tasks.
+// A tree that is told what is past answers for each task at each time whether it may start as the
+// other tree does, and that it comes after the same tasks.
 func TestPastChangesNothing(t *testing.T) {
 	for seed := range uint64(1500) {
 		r := rand.New(rand.NewPCG(seed, 3))
@@ -241,7 +241,7 @@ func TestPastChangesNothing(t *testing.T) {
 	}
 }
 
-// size is how many uses are in the tree below t, or are behind those.
+// size returns the number of entries that can be reached from the tree below t.
 func size(t *Task) int {
 	runs, uses, cells := map[*Run]bool{}, map[*Entry]bool{}, map[*domain]bool{}
 	var run func(x *Run)
@@ -281,8 +281,8 @@ func size(t *Task) int {
 	return len(uses)
 }
 
-// A tree that is told what is past does not grow, and a task is not told of more the later it
-// comes; whether the creator is just ahead of its tasks or far.
+// A tree that is told what is past does not grow, and later tasks do not get longer answers,
+// whether the creator is just ahead of its tasks or far.
 func TestPastIsShort(t *testing.T) {
 	in, out, conc, comm := chain.ModeIn, chain.ModeOut, chain.ModeConcurrent, chain.ModeCommutative
 	all := func(m Mode) Access { return Access{Hi: 32, Mode: m} }

@@ -8,24 +8,24 @@ import (
 	"weft/internal/chain"
 )
 
-// Access is what a task declares of some memory: an object, which is known by its address Lo, or a
-// range of bytes.
+// Access is the declaration of a task for some memory: an object, which is known by its address Lo,
+// or a range of bytes.
 type Access struct {
 	Lo, Hi uintptr
 	Object bool
 	Mode   Mode
 	Weak   bool
 
-	Keeps chain.Access // keeps the memory alive while the use is in the tree; may be zero
+	Keeps chain.Access // keeps the memory alive while the access is in the tree; may be zero
 }
 
-// Of returns what an access of package deps says.
+// Of returns the order.Access of an access of package deps.
 func Of(a chain.Access) Access {
 	lo, hi, slice := a.Memory()
 	return Access{lo, hi, !slice, a.Mode(), a.IsWeak(), a}
 }
 
-// List returns what the accesses say that have memory.
+// List returns the order.Access of each of accs that has memory.
 func List(accs []chain.Access) (list []Access) {
 	for _, a := range accs {
 		if o := Of(a); o.Lo < o.Hi {
@@ -35,87 +35,87 @@ func List(accs []chain.Access) (list []Access) {
 	return list
 }
 
-// Task is a task, as far as its memory goes.
+// Task is a task with the memory that it declares.
 type Task struct {
 	Parent  *Task // nil for the first one
 	Entries []*Entry
-	Mark    any // the caller's
+	Mark    any // for the caller
 
 	dom   domain // of its children
 	walks *walks // of the tree; nil in the first task, before it has children
 }
 
-// Use is what a task has declared of an object, or of a piece of a range, in all its accesses to
-// it.
+// Entry is the combined declaration of a task for one object, or for one piece of a range.
 type Entry struct {
 	Access
 	Task *Task
 	Run  *Run
 
-	DeclaredWeak bool // all of it was declared weak, though Weak may be false: see Child
-	Held         bool // a task above holds the object: Commutative is InOut then
+	DeclaredWeak bool // all of it was declared weak; Weak may still be false, see Child
+	Held         bool // a task above holds the object, so that Commutative means InOut
 
-	at     int     // its place in the run
-	whole  bool    // it is known by its address, and passes on all of its bytes at once
-	left   bool    // nobody is to hear of it: see Leave
-	sealed uintptr // of how many of its bytes children have had what it may: see seals
-	shared bool    // others may still ask for that
+	at     int     // index in the run
+	whole  bool    // an object known by its address, which passes on all of its bytes at once
+	left   bool    // no answer needs to name it: see Leave
+	sealed uintptr // number of its bytes for which children have had its tokens: see seal
+	shared bool    // other children may still ask for its tokens
 
-	walk uint64 // the last one that has come here
-	was  []step // where it has been
+	walk uint64 // number of the last walk that came here
+	was  []step // steps of that walk
 }
 
-// Run is neighbours among the children of one task that go together and have the same bytes. A use
-// that goes together with no other is a run by itself.
+// Run is neighbours among the children of one task that run together and have the same bytes. An
+// access that runs together with no other is a Run by itself.
 type Run struct {
-	Mark          any             // the caller's
-	ExclusionSets []*ExclusionSet // of Commutative uses: those that it belongs to; several where objects overlap
+	Mark          any             // for the caller
+	ExclusionSets []*ExclusionSet // of Commutative accesses; several if objects overlap
 
-	entries []*Entry // one at least, in their order
-	prevs   []*Run   // before it; nil if the parent comes before it, empty if nobody asks any more
-	started bool     // of a group: one of its tasks has come after all that is before the group
-	left    int      // how many of the uses have left
+	entries []*Entry // at least one, in program order
+	// predecessors; nil if the parent's access precedes it, empty if no question reaches them
+	prevs   []*Run
+	started bool // one of its tasks has come after all predecessors of the run
+	left    int  // number of entries that have left
 }
 
-// Group is Commutative uses of which one at a time has the memory, in any order.
+// ExclusionSet is Commutative accesses of which one at a time has the memory, in any order.
 type ExclusionSet struct {
 	Mark any // the caller's
 }
 
-// cell is an object, or a piece of memory that is used alike, among the children of one task.
+// cell is an object, or a piece of memory with uniform accesses, among the children of one task.
 type cell struct {
 	lo, hi uintptr
-	// the end of the chain; several where objects overlap that were known by their addresses
+	// the end of the chain; several if objects overlap that were known by their addresses
 	last   []*Run
-	own    *Entry // of the child that is being added
-	sealed bool   // a child has had what the parent may: see seals
+	own    *Entry // entry of the child that is being added
+	sealed bool   // a child has had the parent's tokens: see seal
 }
 
-// domain is what the children of one task use: chains, of which it has the ends. Objects are known
-// by their addresses, until a child declares a range; from then on all is known by its bytes. A
-// task that is known by its bytes has children that are.
+// domain is the memory that the children of one task use: the ends of their chains. Objects are
+// known by their addresses until a child declares a range; from then on all memory is known by its
+// bytes. If the memory of a task is known by its bytes, so is that of its children.
 type domain struct {
 	ranges  bool
 	objects addrmap.Map // *cell, by the address plus one
-	pieces  []*cell     // in order, apart
+	pieces  []*cell     // ordered, disjoint
 }
 
-// walks is what the walks in one tree share: they are numbered, so that a use can say which step it
-// has seen in this one.
+// walks is shared by the walks in one tree: they are numbered, so that an entry can record which
+// steps of the current walk it has seen.
 type walks struct {
 	last uint64
-	todo []step // memory
+	todo []step // reused memory
 }
 
-// step is a place on the way: a use, what is asked of it, and for which of its bytes.
+// step is a condition that a walk has to check: of an entry, for some of its bytes.
 type step struct {
 	entry    *Entry
 	cond     condition
-	afterRun bool // what asks comes after all of the use's group
+	afterRun bool // the question comes from after the entry's run
 	lo, hi   uintptr
 }
 
-// what is what a use waits for.
+// condition is a condition that an access waits for.
 type condition uint8
 
 const (
@@ -127,7 +127,7 @@ const (
 	isOver
 )
 
-// Find calls f for the uses of t that an access is about, with the bytes of it that they have.
+// Find calls f for the entries of t that an access names, with the bytes that it names.
 func (t *Task) Find(a Access, f func(u *Entry, lo, hi uintptr)) {
 	for _, u := range t.Entries {
 		if lo, hi := u.Part(a); lo < hi {
@@ -136,8 +136,8 @@ func (t *Task) Find(a Access, f func(u *Entry, lo, hi uintptr)) {
 	}
 }
 
-// Part returns which bytes of u an access by its task, or to the same memory, is about; none if lo
-// is hi.
+// Part returns the bytes [lo, hi) of u that an access by its task, or to the same memory, names; lo
+// equals hi if there are none.
 func (u *Entry) Part(a Access) (lo, hi uintptr) {
 	lo, hi = max(a.Lo, u.Lo), min(a.end(), u.Hi)
 	switch {
@@ -149,7 +149,7 @@ func (u *Entry) Part(a Access) (lo, hi uintptr) {
 	return lo, hi
 }
 
-// end returns where the access ends. An object has a byte at least.
+// end returns the end of the access. An object has at least one byte.
 func (a Access) end() uintptr {
 	if a.Object {
 		return max(a.Hi, a.Lo+1)
@@ -157,15 +157,16 @@ func (a Access) end() uintptr {
 	return a.Hi
 }
 
-// Holds: while the task of u runs, and its children that use the object, no other holder of it
-// does.
+// Holds reports whether no other task holds the object while the task of u runs, or its children
+// that use the object.
 func (u *Entry) Holds() bool { return kinds[u.Mode].exclusive && !u.Weak && !u.Held }
 
-// Touches: the body of u's task uses the memory. If all that it declares is weak, only its children
-// do; but a task that takes part in a reduction may have some of them in itself.
+// UsesMemory reports whether the body of u's task accesses the memory. If all of the declaration is
+// weak, only its children do. A task that takes part in a reduction may have weak participants
+// executed in its own body.
 func (u *Entry) UsesMemory() bool { return !u.DeclaredWeak || u.needs() == nothing }
 
-// Above calls f for the uses of the tasks above that u is under, with the bytes of lo to hi that
+// Above calls f for the entries of all tasks above that cover u, with the bytes of [lo, hi) that
 // they have.
 func (u *Entry) Above(lo, hi uintptr, f func(up *Entry, lo, hi uintptr)) {
 	u.up(lo, hi, func(up *Entry, lo, hi uintptr) {
@@ -174,7 +175,7 @@ func (u *Entry) Above(lo, hi uintptr, f func(up *Entry, lo, hi uintptr)) {
 	})
 }
 
-// needs is what u, if it is strong, waits for before its task starts.
+// needs returns the condition that u, if it is strong, waits for before its task starts.
 func (u *Entry) needs() condition {
 	if k := kinds[u.Mode]; !k.exclusive || !u.Held {
 		return k.needs
@@ -182,20 +183,20 @@ func (u *Entry) needs() condition {
 	return mayWrite
 }
 
-// waits: u's task does not start before u has what it needs.
+// waits reports whether u's task does not start before u has what it needs.
 func (u *Entry) waits() bool { return !u.Weak && u.needs() != nothing }
 
-// groups: u goes together with its neighbours of the same mode, and later ones wait for all of
-// them.
+// joinable reports whether u runs together with its neighbours of the same mode, and later accesses
+// wait for all of them.
 func (u *Entry) joinable() bool { return u.needs() == mayJoin }
 
-// writes: u goes together with no other.
+// writes reports whether u runs together with no other access.
 func (u *Entry) writes() bool { return u.needs() == mayWrite }
 
-// joins: u and the one before it belong to one group.
+// joins reports whether u and the access before it belong to one run.
 func (u *Entry) joins(before *Entry) bool { return before.Mode == u.Mode && u.joinable() }
 
-// up calls f for the uses of the parent that u is under, with the bytes of lo to hi that they have.
+// up calls f for the entries of the parent that cover u, with the bytes of [lo, hi) that they have.
 func (u *Entry) up(lo, hi uintptr, f func(up *Entry, lo, hi uintptr)) {
 	for _, p := range u.Task.Parent.Entries {
 		switch {
@@ -207,7 +208,7 @@ func (u *Entry) up(lo, hi uintptr, f func(up *Entry, lo, hi uintptr)) {
 
 func (x *Run) last() *Entry { return x.entries[len(x.entries)-1] }
 
-// takes: u is one more of the run.
+// accepts reports whether u continues the run.
 func (x *Run) accepts(u *Entry) bool {
 	last := x.last()
 	return last.Mode == u.Mode && !u.writes() && last.Lo == u.Lo && last.Hi == u.Hi && last.whole == u.whole
@@ -218,8 +219,8 @@ func (x *Run) add(u *Entry) {
 	x.entries = append(x.entries, u)
 }
 
-// sweep takes those out of the run that have left, but the first of them: what comes after some of
-// the others too comes after that one.
+// sweep removes from the run all entries that have left, except the first of them: accesses that
+// come after another one of them also come after that one.
 func (x *Run) sweep() {
 	n, one := 0, false
 	for _, u := range x.entries {
@@ -233,8 +234,8 @@ func (x *Run) sweep() {
 	x.entries, x.left = x.entries[:n], 0
 }
 
-// joinGroups makes x, a new run in which u is alone, belong to the groups that it goes on with, of
-// those before it and of the parent, or to one of its own.
+// joinSets adds x, a new run that contains only u, to the exclusion sets that it continues: those
+// of the runs before it and of the parent. If there are none, x gets a new set.
 func (x *Run) joinSets(u *Entry) {
 	if !kinds[u.Mode].exclusive || u.Held {
 		return
@@ -264,15 +265,14 @@ func (x *Run) joinSets(u *Entry) {
 	}
 }
 
-// Mode is how memory is used, as package deps has it.
+// Mode is how memory is accessed, as in package deps.
 type Mode = chain.Mode
 
-// kind is what there is to say of a mode: the case of a new one is a line of kinds.
+// kind describes a mode: a new mode is a new line of kinds.
 type kind struct {
-	// of a strong use, before its task starts; those that may join go together with their
-	// neighbours
+	// condition for a strong access, before its task starts; neighbours that may join run together
 	needs     condition
-	exclusive bool // of those that go together, one at a time has the memory, in any order
+	exclusive bool // of the accesses that run together, one at a time has the memory, in any order
 }
 
 var kinds = [...]kind{
@@ -281,21 +281,21 @@ var kinds = [...]kind{
 	chain.ModeInOut:       {needs: mayWrite},
 	chain.ModeConcurrent:  {needs: mayJoin},
 	chain.ModeCommutative: {needs: mayJoin, exclusive: true},
-	chain.ModeReduce:      {needs: nothing}, // a copy of its own
+	chain.ModeReduce:      {needs: nothing}, // a private copy
 }
 
-// Waits reports whether a strong use of this mode waits for others. One that does not is in no
-// order with them until it is combined.
+// Waits reports whether a strong access of this mode waits for others. One that does not is not
+// ordered with them until it is combined.
 func Waits(m Mode) bool { return kinds[m].needs != nothing }
 
-// Writes reports whether uses of this mode change the memory.
+// Writes reports whether accesses of this mode change the memory.
 func Writes(m Mode) bool { return kinds[m].needs != mayRead }
 
-// Clash reports whether two tasks must not use the same memory at one time in these modes.
+// Clash reports whether two tasks must not access the same memory in these modes at the same time.
 func Clash(a, b Mode) bool { return Waits(a) && Waits(b) && (a != b || kinds[a].needs == mayWrite) }
 
-// Grants reports whether a task that has declared own may have descendants that declare m. Who has
-// memory alone has it for its descendants, unless own is weak.
+// Grants reports whether a task that has declared own may have descendants that declare m. A task
+// with exclusive access has it for its descendants, unless own is weak.
 func Grants(own Mode, weak bool, m Mode) bool {
 	k := kinds[own]
 	return !Waits(own) || !Waits(m) || k.needs == mayWrite || own == m || k.exclusive && !weak

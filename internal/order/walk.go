@@ -3,12 +3,12 @@
 
 package order
 
-// implied: since u's task has started, u has what it may.
+// implied reports whether u has w if its task has started.
 func (u *Entry) implied(w condition) bool {
 	return u.waits() && (w == u.needs() || u.needs() == mayWrite)
 }
 
-// walk is one way along the tree.
+// walk is one walk of the tree.
 type walk struct {
 	*walks
 	number   uint64
@@ -16,28 +16,31 @@ type walk struct {
 	todo     []step
 }
 
-func (t *Task) walk(given func(u *Entry, lo, hi uintptr) bool) *walk {
-	w := &walk{walks: t.walks, released: given}
+func (t *Task) walk(released func(u *Entry, lo, hi uintptr) bool) *walk {
+	w := &walk{walks: t.walks, released: released}
 	w.last++
 	w.number = w.last
 	w.todo, w.walks.todo = w.walks.todo[:0], nil
 	return w
 }
 
-// Before calls given for the uses that t waits for, or has waited for, with the bytes in question,
-// and where it returns true, for those that come before them. So given returns whether the task of
-// u has given these bytes up, or true to hear of all that t has to wait for whenever that is.
-func (t *Task) Before(given func(u *Entry, lo, hi uintptr) bool) { t.before(t.Entries, given) }
+// Before calls released for each entry that t waits for, or has waited for, with the bytes in
+// question. Where released returns true, the walk goes on to the entries before it. So released
+// returns whether the task of u has given these bytes up, or always true to visit all that t ever
+// has to wait for.
+func (t *Task) Before(released func(u *Entry, lo, hi uintptr) bool) { t.before(t.Entries, released) }
 
-// Before is Task.Before for what u's task waits for by u.
-func (u *Entry) Before(given func(u *Entry, lo, hi uintptr) bool) { u.Task.before([]*Entry{u}, given) }
+// Before is Task.Before for the entries that u's task waits for because of u.
+func (u *Entry) Before(released func(u *Entry, lo, hi uintptr) bool) {
+	u.Task.before([]*Entry{u}, released)
+}
 
-func (t *Task) before(uses []*Entry, given func(u *Entry, lo, hi uintptr) bool) {
-	if len(uses) == 0 {
+func (t *Task) before(entries []*Entry, released func(u *Entry, lo, hi uintptr) bool) {
+	if len(entries) == 0 {
 		return
 	}
-	w := t.walk(given)
-	for _, u := range uses {
+	w := t.walk(released)
+	for _, u := range entries {
 		if u.waits() {
 			w.next(u, u.needs(), u.Lo, u.Hi, false)
 		}
@@ -45,16 +48,17 @@ func (t *Task) before(uses []*Entry, given func(u *Entry, lo, hi uintptr) bool) 
 	w.all()
 }
 
-// Below calls given for the uses of the bytes by the children of u's task, and by theirs.
-func (u *Entry) Below(lo, hi uintptr, given func(u *Entry, lo, hi uintptr) bool) {
-	w := u.Task.walk(given)
+// Below calls released for the entries of the bytes [lo, hi) of the children of u's task, and of
+// their children.
+func (u *Entry) Below(lo, hi uintptr, released func(u *Entry, lo, hi uintptr) bool) {
+	w := u.Task.walk(released)
 	w.children(u, isOver, lo, hi)
 	w.all()
 }
 
-// next adds a step to what is to be looked at, for those of the bytes that u has.
-func (w *walk) next(u *Entry, what condition, lo, hi uintptr, behind bool) {
-	s := step{u, what, behind, max(lo, u.Lo), min(hi, u.Hi)}
+// next adds a step, for those of the bytes that u has, unless the walk has taken it.
+func (w *walk) next(u *Entry, cond condition, lo, hi uintptr, afterRun bool) {
+	s := step{u, cond, afterRun, max(lo, u.Lo), min(hi, u.Hi)}
 	if u.whole {
 		s.lo, s.hi = u.Lo, u.Hi
 	}
@@ -81,7 +85,7 @@ func (w *walk) all() {
 	w.walks.todo = w.todo
 }
 
-// take follows the line of the package comment that s is about.
+// take applies the rule of the package comment for s.
 func (w *walk) take(s step) {
 	u := s.entry
 	switch s.cond {
@@ -100,13 +104,13 @@ func (w *walk) take(s step) {
 	}
 }
 
-// before asks what comes before, or else the parent. What is before a run is before each reader and
-// each member of a group in it. Where a member of the group has started, what comes after them all
-// asks no further than to the group.
-func (w *walk) before(s step, what condition) {
+// before asks the predecessors of s, or else the parent's access. The predecessors of a Run precede
+// each reader and each run member in it. If a member of the run has started, a question from after
+// the run goes no further than to the run.
+func (w *walk) before(s step, cond condition) {
 	u, x := s.entry, s.entry.Run
 	if u.at > 0 && s.cond != mayJoin && (s.cond != mayRead || u.needs() != mayRead) {
-		w.next(x.entries[u.at-1], what, s.lo, s.hi, s.afterRun)
+		w.next(x.entries[u.at-1], cond, s.lo, s.hi, s.afterRun)
 		return
 	}
 	known := s.afterRun && x.started
@@ -115,30 +119,30 @@ func (w *walk) before(s step, what condition) {
 		case u.joins(last) && s.cond == mayJoin:
 			w.next(last, mayJoin, s.lo, s.hi, s.afterRun)
 		case u.joins(last):
-			w.next(last, what, s.lo, s.hi, s.afterRun)
+			w.next(last, cond, s.lo, s.hi, s.afterRun)
 		case !known:
-			w.next(last, what, s.lo, s.hi, true)
+			w.next(last, cond, s.lo, s.hi, true)
 		}
 	}
 	if x.prevs != nil {
 		return
 	}
 	u.up(s.lo, s.hi, func(up *Entry, lo, hi uintptr) {
-		what, one := s.cond, u.joins(up)
+		cond, one := s.cond, u.joins(up)
 		switch {
 		case known && !one:
 			return
-		case what == mayJoin && !one:
-			what = mayWrite
+		case cond == mayJoin && !one:
+			cond = mayWrite
 		}
-		if !up.Holds() && !up.implied(what) {
-			w.next(up, what, lo, hi, false)
+		if !up.Holds() && !up.implied(cond) {
+			w.next(up, cond, lo, hi, false)
 		}
 	})
 }
 
-// gives is what passesRead and isOver have in common: the task has given the bytes up, its children
-// have, and the tokens have come.
+// afterRelease is the common part of passesRead and isOver: the task has given the bytes up, its
+// children have, and the tokens have come.
 func (w *walk) afterRelease(s step, need condition) {
 	u := s.entry
 	if !w.released(u, s.lo, s.hi) {
@@ -150,13 +154,13 @@ func (w *walk) afterRelease(s step, need condition) {
 	}
 }
 
-// children asks the last uses by the children of u's task, and reports whether they have all of the
-// bytes, so that they wait for what u needs.
-func (w *walk) children(u *Entry, what condition, lo, hi uintptr) (all bool) {
+// children asks the last entries of the children of u's task, and reports whether these have all of
+// the bytes, so that they wait for what u needs.
+func (w *walk) children(u *Entry, cond condition, lo, hi uintptr) (all bool) {
 	left := hi - lo
 	for _, c := range u.Task.dom.meets(u, lo, hi) {
 		for _, x := range c.last {
-			w.next(x.last(), what, max(lo, c.lo), min(hi, c.hi), true)
+			w.next(x.last(), cond, max(lo, c.lo), min(hi, c.hi), true)
 		}
 		left -= min(hi, c.hi) - max(lo, c.lo)
 	}

@@ -5,5 +5,5 @@
 
 package race
 
-// Detector reports whether the race detector looks.
+// Detector reports whether the program is built with the race detector.
 const Detector = true

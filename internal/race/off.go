@@ -5,19 +5,19 @@
 
 package race
 
-// Lint says that the program is built for lint mode: with the race detector, of which the packages
-// of the runtime are left out.
+// Lint reports whether the program is built for lint mode: with the race detector, which leaves out
+// the packages of the runtime.
 const Lint = false
 
-// Acquire makes the caller come after all that have released p.
+// Acquire orders the caller after everything that was released with p.
 func Acquire[T any](*T) {}
 
-// Release makes what the caller has done come before all that acquire p later.
+// Release orders the caller's actions so far before all later acquires of p.
 func Release[T any](*T) {}
 
-// Hide keeps what the caller does with channels, locks and the like from the race detector, until
-// Show.
+// Disable hides the caller's operations on channels, locks and the like from the race detector,
+// until Enable.
 func Disable() {}
 
-// Show ends that.
+// Enable ends Disable.
 func Enable() {}

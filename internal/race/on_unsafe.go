@@ -10,18 +10,18 @@ import (
 	"unsafe"
 )
 
-// Lint says that the program is built for lint mode.
+// Lint reports whether the program is built for lint mode.
 const Lint = true
 
-// Acquire makes the caller come after all that have released p.
+// Acquire orders the caller after everything that was released with p.
 func Acquire[T any](p *T) { runtime.RaceAcquire(unsafe.Pointer(p)) }
 
-// Release makes what the caller has done come before all that acquire p later.
+// Release orders the caller's actions so far before all later acquires of p.
 func Release[T any](p *T) { runtime.RaceReleaseMerge(unsafe.Pointer(p)) }
 
-// Hide keeps what the caller does with channels, locks and the like from the race detector, until
-// Show.
+// Disable hides the caller's operations on channels, locks and the like from the race detector,
+// until Enable.
 func Disable() { runtime.RaceDisable() }
 
-// Show ends that.
+// Enable ends Disable.
 func Enable() { runtime.RaceEnable() }

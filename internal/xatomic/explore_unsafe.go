@@ -18,8 +18,8 @@ type noCopy struct{}
 func (*noCopy) Lock()   {}
 func (*noCopy) Unlock() {}
 
-// word is what the types of xatomic_unsafe.go are in this build, with their size. What the methods
-// do is said there.
+// word is the type of the words of xatomic_unsafe.go in this build, with their sizes. That file
+// documents the methods.
 type word[T int32 | uint32 | int64 | uint64] struct {
 	_ noCopy
 	v T
@@ -46,7 +46,7 @@ func (x *word[T]) cas(old, new T) bool {
 	return atomic.CompareAndSwapUint64((*uint64)(unsafe.Pointer(&x.v)), uint64(old), uint64(new))
 }
 
-// change sets the word to what f makes of it, and returns both.
+// change replaces the word's value v by f(v), and returns both.
 func (x *word[T]) change(f func(T) T) (old, new T) {
 	for {
 		old = x.load()
@@ -65,12 +65,12 @@ func (x *word[T]) Load() T {
 	return v
 }
 
-// looked is the word of the Look that is not over. Under Before one goroutine runs at a time, and
-// none goes on between a Look and what follows it.
+// peeked is the word of the Peek that has not been completed. Under Before one goroutine runs at a
+// time, and no other continues between a Peek and the call that completes it.
 var peeked any
 
-// A Look and its Add are one step: the Add goes by what it finds. A Look and its Settle are two,
-// between which an explorer lets others go on.
+// A Peek and its Add are one step: the Add uses the current value. A Peek and its Settle are two
+// steps, between which an explorer lets others continue.
 func (x *word[T]) Peek() T {
 	if Before == nil {
 		return x.Load()
@@ -221,6 +221,5 @@ func number(b bool) int64 {
 	return 0
 }
 
-// both returns the channel of which c is one direction: channels are pointers, whatever their type
-// says.
+// both returns the channel of which c is one direction: a channel is a pointer in any of its types.
 func both[T any](c <-chan T) Chan[T] { return *(*Chan[T])(unsafe.Pointer(&c)) }

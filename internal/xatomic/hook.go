@@ -5,7 +5,7 @@
 
 package xatomic
 
-// Kind is what an operation does.
+// Kind is the kind of an operation.
 type Kind uint8
 
 const (
@@ -28,9 +28,9 @@ var kindNames = [...]string{"load", "store", "add", "swap", "cas", "lock", "unlo
 
 func (k Kind) String() string { return kindNames[k] }
 
-// Before, if it is set, is called before each operation other than Init. x is the word, the lock or
-// the channel; can, if not nil, reports whether the operation would go through at
-// once: Before returns only when it does. After, if Before is set, is called after each, with the
+// Before, if not nil, is called before each operation other than Init. x is the word, the lock or
+// the channel. can, if not nil, reports whether the operation would complete at once: Before
+// returns only when it would. After, if Before is set, is called after each operation, with the
 // value that the operation has read or written, and whether it has changed anything.
 //
 // They may be set while no operation runs.
@@ -39,10 +39,10 @@ var (
 	After  func(v int64, wrote bool)
 )
 
-// Step, if it is set, is called before and after each operation other than Init.
+// Step, if not nil, is called before and after each operation other than Init.
 var Step func()
 
-// Start, if it is set, starts the goroutines of Go.
+// Start, if not nil, starts the goroutines of Go.
 var Start func(f func())
 
 func before(k Kind, x any, can func() bool) {

@@ -7,7 +7,7 @@ package xatomic
 
 import "unsafe"
 
-// PrefetchW asks for the cache line at p, which will be written soon, and goes on.
+// PrefetchW prefetches the cache line at p for writing, without waiting.
 //
 //go:noescape
 func PrefetchW(p unsafe.Pointer)

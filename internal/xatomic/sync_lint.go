@@ -11,7 +11,7 @@ import (
 )
 
 // In a build for package task's lint mode the race detector does not see the order that these locks
-// and channels make: it is shown another one.
+// and channels make: package task declares another order to it.
 
 func raceOff() { runtime.RaceDisable() }
 func raceOn()  { runtime.RaceEnable() }
@@ -26,7 +26,7 @@ func (m *Mutex) Lock() {
 	raceOn()
 }
 
-// TryLock locks m if nobody has it, and reports whether it did.
+// TryLock locks m if it is unlocked, and reports whether it did.
 func (m *Mutex) TryLock() bool {
 	raceOff()
 	defer raceOn()

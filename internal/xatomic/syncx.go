@@ -26,7 +26,7 @@ func (m *Mutex) Lock() {
 			m.mu.Lock()
 			return
 		}
-		for Step(); !m.mu.TryLock(); { // who has it may stand still, at another lock
+		for Step(); !m.mu.TryLock(); { // the holder may be stopped at another lock
 			Step()
 		}
 		return
@@ -52,7 +52,7 @@ func (m *Mutex) Unlock() {
 	after(0, true)
 }
 
-// TryLock locks m if nobody has it, and reports whether it did.
+// TryLock locks m if it is unlocked, and reports whether it did.
 func (m *Mutex) TryLock() bool {
 	before(TryLock, m, nil)
 	ok := m.mu.TryLock()
@@ -85,7 +85,7 @@ func (c Chan[T]) Recv() T {
 	return v
 }
 
-// Len returns how many elements there are in c, which is a Chan for those who send and receive.
+// Len returns the number of elements in c, which senders and receivers use as a Chan.
 func Len[T any](c <-chan T) int {
 	if c == nil {
 		return 0
@@ -96,7 +96,7 @@ func Len[T any](c <-chan T) int {
 	return n
 }
 
-// Go runs f on a goroutine of its own.
+// Go runs f on a new goroutine.
 func Go(f func()) {
 	if Start != nil {
 		Start(f)
@@ -105,19 +105,19 @@ func Go(f func()) {
 	go f()
 }
 
-// Pause is called in a loop that waits for another goroutine's step.
+// Pause is called in a loop that waits for a step of another goroutine.
 func Pause() { before(Yield, nil, nil) }
 
 // VisibleMutex is a Mutex that the race detector sees in lint mode, too.
 type VisibleMutex = Mutex
 
-// Timer calls a function once for each start, at any time after.
+// Timer calls a function once for each Start, at any later time.
 type Timer struct{ f func() }
 
 // NewTimer returns a timer that calls f.
 func NewTimer(f func()) Timer { return Timer{f} }
 
-// Start has the function called.
+// Start starts the timer.
 func (t Timer) Start(time.Duration) { Go(t.f) }
 
 // Stop does nothing.
