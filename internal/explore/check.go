@@ -16,10 +16,10 @@ var (
 	bigFlag    = flag.Bool("explore.big", false, "explore the larger bounds too; takes minutes")
 )
 
-// Big reports whether the larger bounds are asked for.
+// Big reports whether -explore.big is set.
 func Big() bool { return *bigFlag }
 
-// Test explores the program and fails with the schedule of the first failure, or if there are more
+// Test explores the program. It fails with the schedule of the first failure, or if there are more
 // orders than cfg.MaxRuns. With -explore.replay it runs one order only.
 func Test(t testing.TB, cfg Config, setup func(*Run)) Result {
 	t.Helper()
@@ -43,8 +43,8 @@ func Test(t testing.TB, cfg Config, setup func(*Run)) Result {
 	return res
 }
 
-// TestSome is Test, but where some is not zero, that many orders are run by chance, since all would
-// be too many: none with -short, all with -explore.big.
+// TestSome is Test if some is zero or -explore.big is set. Otherwise it runs that many random
+// orders, since all would be too many, and none with -short.
 func TestSome(t testing.TB, some int, setup func(*Run)) {
 	t.Helper()
 	if some == 0 || Big() {
@@ -61,11 +61,11 @@ func TestSome(t testing.TB, some int, setup func(*Run)) {
 	t.Log(res)
 }
 
-// runsMax is a limit for programs that are larger than was thought.
+// runsMax is a limit for programs that turn out larger than expected.
 const runsMax = 5_000_000
 
-// TestWithin is Test, but where bound is not zero, the orders with fewer preemptions than that are
-// run, and none with -short. With big, the program is run only with -explore.big.
+// TestWithin is Test with a bound: if bound is not zero, it runs only the orders with fewer
+// preemptions than bound, and none with -short. With big, it runs only with -explore.big.
 func TestWithin(t testing.TB, bound int, big bool, setup func(*Run)) {
 	t.Helper()
 	if big && !Big() || bound > 0 && testing.Short() {

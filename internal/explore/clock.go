@@ -38,21 +38,21 @@ type event struct {
 	val   int64
 	wrote bool
 	time  uint32 // of proc, with this step
-	clock clock  // what comes before this step, and the step itself
+	clock clock  // the steps before this one, and this one
 }
 
 // before reports whether e comes before f in each order of the steps that has the same outcome.
 func (e *event) before(f *event) bool { return f.clock[e.proc] >= e.time }
 
-// object is what the explorer knows of one word, lock or channel in a run.
+// object is the explorer's state for one word, lock or channel in a run.
 type object struct {
-	written clock // joined clocks of what has changed it, and of what had read it by then
-	read    clock // joined clocks of what has read it since
+	written clock // joined clocks of the steps that changed it, and of the reads before them
+	read    clock // joined clocks of the reads since
 
 	last  int   // the last step that changed it; -1
 	reads []int // the steps that have read it since
 
-	// The last step of each kind that may have to wait: -1 if there is none. Such a step is
+	// The last step of each kind that may have to wait; -1 if there is none. Such a step is
 	// disabled by another one of its kind.
 	acquired, sent, received int
 
@@ -61,7 +61,7 @@ type object struct {
 	freed bool
 }
 
-// object returns what is known of x.
+// object returns the state for x.
 func (e *engine) object(x any) *object {
 	o := e.objects[x]
 	if o != nil {
@@ -82,15 +82,15 @@ func (e *engine) object(x any) *object {
 	return o
 }
 
-// rivals appends the steps that conflict with a step of kind k on o and after which
-// none comes that conflicts with both: those whose order with it may be reversed.
+// rivals appends the steps that conflict with a step of kind k on o and are not followed by another
+// step that conflicts with both: their order with it may be reversed.
 func (o *object) rivals(out []int, k xatomic.Kind, wrote bool) []int {
 	last, reads := o.last, o.reads
 	switch {
 	case k == xatomic.Lock:
 		last, reads = o.acquired, nil
 	case k == xatomic.Send:
-		last = o.sent // and the reads of who has looked whether there is something
+		last = o.sent // and the reads by Len
 	case k == xatomic.Recv:
 		last = o.received
 	case wrote && len(reads) > 0:
@@ -104,7 +104,7 @@ func (o *object) rivals(out []int, k xatomic.Kind, wrote bool) []int {
 	return append(out, reads...)
 }
 
-// note adds step i, whose event is ev, to what is known of o.
+// note adds step i, whose event is ev, to o.
 func (o *object) note(i int, ev *event) {
 	if !ev.wrote {
 		o.read.join(&ev.clock)

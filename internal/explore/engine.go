@@ -16,7 +16,7 @@ import (
 	"weft/internal/xatomic"
 )
 
-// start is the kind of a goroutine's first step, which touches nothing.
+// start is the kind of a goroutine's first step, which accesses no object.
 const start = xatomic.Kind(100)
 
 // proc is a goroutine of a run.
@@ -28,7 +28,7 @@ type proc struct {
 	w      *worker
 	clock  clock
 
-	// The operation that it is about to carry out.
+	// The operation that the goroutine is about to execute.
 	kind xatomic.Kind
 	x    any
 	can  func() bool
@@ -37,7 +37,7 @@ type proc struct {
 	left   int  // if mortal: steps until then
 	whole  bool // several steps that count as one
 
-	paused bool // waits for a step of somebody else
+	paused bool // waits for a step of another goroutine
 	done   bool
 }
 
@@ -49,14 +49,14 @@ type worker struct {
 	yield func(struct{}) bool
 }
 
-// node is a state that the search is in or on the way to: before step i of the run.
+// node is a state on the path of the search: before step i of the run.
 type node struct {
 	enabled set
 	chosen  int
-	done    set // whose step from here is explored, with all that follows, or being explored
+	done    set // goroutines whose step from here has been explored, or is being explored
 	wrote   set // of those, whose step has changed something
-	todo    set // whose step from here is to be explored
-	sleep   set // whose step from here leads nowhere new
+	todo    set // goroutines whose step from here must be explored
+	sleep   set // goroutines whose step from here leads only to orders explored before
 	sleepW  set // of those, whose step has changed something
 	preempt int // preemptions before this step
 }
@@ -73,16 +73,16 @@ type engine struct {
 	run     *Run
 	procs   []*proc
 	cur     *proc
-	goTo    *proc // who is to go on, when cur has given up the processor; nil: nobody
+	goTo    *proc // next goroutine, when cur yields; nil: none
 	trace   []event
 	objects map[any]*object
 	slab    []*object
 	used    int
-	leaving bool // who is resumed is to end
-	dead    bool // the rest of the run leads nowhere new
+	leaving bool // a goroutine that is resumed must end
+	dead    bool // the rest of the run is redundant
 	fail    *Failure
 	rivals  []int
-	script  []int // steps that are prescribed, for Replay
+	script  []int // prescribed steps, for Replay
 	sites   []string
 	random  *rand.Rand
 
@@ -95,7 +95,7 @@ func newEngine(cfg Config, setup func(*Run)) *engine {
 	return &engine{cfg: cfg, setup: setup, objects: map[any]*object{}}
 }
 
-// execute runs the program once, along nodes, and then as the search prefers.
+// execute runs the program once: along nodes, and then as the search prefers.
 func (e *engine) execute() {
 	e.trace, e.procs, e.used = e.trace[:0], nil, 0
 	e.dead, e.fail, e.sites = false, nil, nil
@@ -122,7 +122,7 @@ func (e *engine) execute() {
 	e.dismiss()
 }
 
-// quiescent judges a run in which nobody can go on.
+// quiescent checks a run in which no goroutine can continue.
 func (e *engine) quiescent() {
 	e.cur = nil
 	var stuck string
@@ -172,7 +172,7 @@ func newWorker(e *engine) *worker {
 	return w
 }
 
-// body runs p and chooses who is next.
+// body runs p and then chooses the next goroutine.
 func (e *engine) body(p *proc) {
 	defer func() {
 		switch r := recover(); r.(type) {
@@ -189,15 +189,14 @@ func (e *engine) body(p *proc) {
 	e.goTo = e.pick()
 }
 
-// killed is what unwinds the stack of one who ends before a step.
+// killed is the panic that ends a mortal goroutine before a step.
 type killed struct{}
 
-// dismissed is what unwinds the stacks of those who are in the middle of something when a run is
-// over.
+// dismissed is the panic that ends goroutines which have not finished when a run is over.
 type dismissed struct{}
 
-// dismiss ends them: each of their operations panics from now on, so that deferred
-// functions, and those who recover, end too.
+// dismiss ends the goroutines that have not finished: from now on each of their operations panics,
+// so that deferred functions, and functions that recover, end too.
 func (e *engine) dismiss() {
 	for _, p := range e.procs {
 		if p.done || p.w == nil {
@@ -218,7 +217,7 @@ func (e *engine) close() {
 	}
 }
 
-// before is called by the goroutine whose turn it is, before each operation.
+// before is called by the running goroutine before each operation.
 func (e *engine) before(k xatomic.Kind, x any, can func() bool) {
 	p := e.cur
 	p.age()
@@ -230,7 +229,7 @@ func (e *engine) before(k xatomic.Kind, x any, can func() bool) {
 	}
 }
 
-// turn chooses who goes on, and returns when that is p.
+// turn chooses the next goroutine, and returns when that is p.
 func (e *engine) turn(p *proc) {
 	e.goTo = e.pick()
 	if e.goTo == p {
@@ -251,7 +250,7 @@ func (e *engine) after(v int64, wrote bool) {
 func (e *engine) start(f func()) {
 	p := e.add(fmt.Sprintf("goroutine %d", len(e.procs)), f)
 	p.daemon = true
-	e.cur.clock[e.cur.id]++ // what cur has done since its last step comes before p too
+	e.cur.clock[e.cur.id]++ // cur's actions since its last step come before p too
 	p.clock = e.cur.clock
 }
 
@@ -264,7 +263,7 @@ func (e *engine) add(name string, f func()) *proc {
 	return p
 }
 
-// enabled returns those who can go on.
+// enabled returns the goroutines that can continue.
 func (e *engine) enabled() (s set) {
 	var paused set
 	for _, p := range e.procs {
@@ -282,7 +281,7 @@ func (e *engine) enabled() (s set) {
 	return s
 }
 
-// pick chooses whose step is next; nil if there is none.
+// pick chooses the goroutine that takes the next step; nil if there is none.
 func (e *engine) pick() *proc {
 	if e.fail != nil {
 		return nil
@@ -318,7 +317,7 @@ func (e *engine) pick() *proc {
 		}
 		return e.procs[n.chosen]
 	case e.dead:
-		// Any order will do that ends: round about.
+		// Any order that ends will do: round robin.
 		for k := 1; ; k++ {
 			if q := (last + k) % len(e.procs); can.has(q) {
 				return e.procs[q]
@@ -353,8 +352,8 @@ func (e *engine) grow(i int, can set, last int) *proc {
 	return e.procs[n.chosen]
 }
 
-// inherit computes what sleeps at n, which follows from step ev at up: whose step was explored
-// before ev, or sleeps there, and is independent of ev.
+// inherit computes the sleep set of n, which follows from step ev at up: goroutines whose step was
+// explored before ev, or that sleep at up, and whose step is independent of ev.
 func (e *engine) inherit(n, up *node, ev *event) {
 	n.preempt = up.preempt
 	if k := len(e.trace); e.cfg.Bound >= 0 && k > 1 {
@@ -377,7 +376,8 @@ func (e *engine) inherit(n, up *node, ev *event) {
 	n.sleepW = n.sleep & wrote
 }
 
-// prefer chooses one of s: who ran last, if possible, else the next one.
+// prefer chooses one of s: the goroutine that ran last, if possible, else the one with the lowest
+// number.
 func prefer(s set, last int) int {
 	if last >= 0 && s.has(last) {
 		return last
@@ -392,7 +392,7 @@ func nth(s set, k int) int {
 	return bits.TrailingZeros32(uint32(s))
 }
 
-// next changes the path to the next one that is to be explored; false if there is none.
+// next changes the path to the next one to explore; false if there is none.
 func (e *engine) next() bool {
 	for i := len(e.nodes) - 1; i >= 0; i-- {
 		n := &e.nodes[i]

@@ -14,17 +14,17 @@ import (
 
 // Config says how to explore. The zero value explores all orders, reduced.
 type Config struct {
-	// Full leaves out the reduction: each order of all steps is run. For tests of the explorer.
+	// Full disables the reduction: each order of all steps is run. It is for tests of the explorer.
 	Full bool
 
-	// Bound, if not zero, explores only the orders with less than so many
-	// preemptions: changes from a goroutine that could have gone on. There is no reduction then.
+	// Bound, if not zero, explores only the orders with fewer than Bound preemptions: switches away
+	// from a goroutine that could have continued. There is no reduction then.
 	Bound int
 
-	// MaxSteps is when a run counts as one that does not end. Zero means 5000.
+	// MaxSteps is the number of steps after which a run counts as endless. Zero means 5000.
 	MaxSteps int
 
-	// MaxRuns ends the search early; the result says so. Zero means no limit.
+	// MaxRuns limits the number of orders; Result.Complete is then false. Zero means no limit.
 	MaxRuns int
 
 	sites bool
@@ -33,10 +33,10 @@ type Config struct {
 // Result is the outcome of a search.
 type Result struct {
 	Runs      int      // orders that were run
-	Redundant int      // of these, those that turned out, on the way, to lead nowhere new
+	Redundant int      // of these, those that were found to be redundant on the way
 	Steps     int      // of all runs
 	Complete  bool     // all orders have been covered
-	Failure   *Failure // the first that was found, or nil
+	Failure   *Failure // the first failure, or nil
 }
 
 func (r Result) String() string {
@@ -47,24 +47,25 @@ func (r Result) String() string {
 	return s
 }
 
-// A Run is one execution of the program. The function that sets it up makes the objects anew and
-// names the goroutines; its own operations are no steps.
+// A Run is one execution of the program. The setup function makes the objects anew and adds the
+// goroutines; its own operations are not steps.
 type Run struct {
 	e     *engine
 	ends  []func() error
 	names []name
 }
 
-// Go adds a goroutine, which has to end. In the setup only: goroutines of the program are started
+// Go adds a goroutine, which has to end. Only the setup may call it: the program starts goroutines
 // with xatomic.Go.
 func (r *Run) Go(name string, f func()) { r.e.add(name, f) }
 
-// Daemon adds a goroutine that may be left waiting when nobody can go on.
+// Daemon adds a goroutine that may be left waiting when no goroutine can continue.
 func (r *Run) Daemon(name string, f func()) { r.e.add(name, f).daemon = true }
 
-// Mortal adds a goroutine that ends after so many steps, as if its process were killed: nothing
-// that it was about to do is done, and locks stay locked. Behind that, or when f has returned, what
-// comes after it is up to then, which is called in its place. In the setup only.
+// Mortal adds a goroutine that ends after the given number of steps, as if its process were killed:
+// its further operations are not executed, and locks stay locked. After that, or when f has
+// returned, then is called in its place and executes what follows the death. Only the setup may
+// call Mortal.
 func (r *Run) Mortal(name string, steps int, f, then func()) {
 	var p *proc
 	p = r.e.add(name, func() {
@@ -75,8 +76,8 @@ func (r *Run) Mortal(name string, steps int, f, then func()) {
 	p.mortal, p.left = true, steps
 }
 
-// Whole runs f, before or behind which the goroutine may end (Mortal), but not within. The others
-// see its steps one by one, as always.
+// Whole runs f, so that the goroutine may end before or after f (see Mortal), but not within. Other
+// goroutines see its steps one by one, as always.
 func (r *Run) Whole(f func()) {
 	p := r.e.cur
 	p.age()
@@ -96,7 +97,7 @@ func (p *proc) age() {
 	p.left--
 }
 
-// live runs f as long as p lives.
+// live runs f while p lives.
 func (p *proc) live(f func()) {
 	defer func() {
 		if x := recover(); x != nil && x != any(killed{}) {
@@ -106,16 +107,17 @@ func (p *proc) live(f func()) {
 	f()
 }
 
-// End adds a check of the state in which nobody can go on.
+// End adds a check of the state in which no goroutine can continue.
 func (r *Run) End(f func() error) { r.ends = append(r.ends, f) }
 
-// Failf ends the run as failed. Goroutines of the program call it; they go on to their next step.
+// Failf marks the run as failed. Goroutines of the program call it; they continue to their next
+// step.
 func (r *Run) Failf(format string, args ...any) {
-	who := ""
+	name := ""
 	if r.e.cur != nil {
-		who = r.e.cur.name + ": "
+		name = r.e.cur.name + ": "
 	}
-	r.e.failed(who+fmt.Sprintf(format, args...), "")
+	r.e.failed(name+fmt.Sprintf(format, args...), "")
 }
 
 // Check is Failf unless ok.
@@ -125,8 +127,8 @@ func (r *Run) Check(ok bool, format string, args ...any) {
 	}
 }
 
-// Explore runs the program that setup makes in every order of its steps, up to orders that differ
-// only in steps which do not touch the same object, and stops at the first failure.
+// Explore runs the program that setup makes in every order of its steps, except for orders that
+// differ only in steps on different objects, and stops at the first failure.
 func Explore(cfg Config, setup func(*Run)) Result {
 	e := newEngine(cfg, setup)
 	defer e.close()
@@ -139,7 +141,7 @@ func Explore(cfg Config, setup func(*Run)) Result {
 	return e.res
 }
 
-// fails runs one order more and reports whether the program goes wrong in it.
+// fails runs one more order and reports whether the program fails in it.
 func (e *engine) fails() bool {
 	e.execute()
 	e.res.Runs++
@@ -179,7 +181,7 @@ func Replay(script string, setup func(*Run)) (*Failure, error) {
 	return e.fail, nil
 }
 
-// explain runs the failed order again, to note where each step stands in the program.
+// explain runs the failed order again, to record the source line of each step.
 func (e *engine) explain(f *Failure) *Failure {
 	r := newEngine(Config{MaxSteps: e.cfg.MaxSteps, sites: true}, e.setup)
 	defer r.close()
@@ -202,7 +204,7 @@ type Mark struct {
 	time uint32
 }
 
-// Now is the moment after the last step of the goroutine that runs.
+// Now is the moment after the last step of the running goroutine.
 func (r *Run) Now() Mark {
 	p := r.e.cur
 	return Mark{p.id, p.clock[p.id] + 1}
@@ -215,8 +217,8 @@ func (r *Run) Before(m Mark) bool {
 	return m.proc == p.id || p.clock[m.proc] >= m.time
 }
 
-// Plain says that the goroutine that runs uses plain memory which belongs to the word x. It is no
-// step. Who frees x must come after it.
+// Plain says that the running goroutine uses plain memory that belongs to the word x. It is not a
+// step. A Free of x must be ordered after it.
 func (r *Run) Plain(x any) {
 	p := r.e.cur
 	o := r.e.object(x)
@@ -227,7 +229,7 @@ func (r *Run) Plain(x any) {
 }
 
 // Free says that the memory of the words is free from now on. It is a failure if one of them is
-// used later, or might be in another order of the same outcome.
+// used later, or could be used later in another order with the same outcome.
 func (r *Run) Free(words ...any) {
 	p := r.e.cur
 	for _, x := range words {

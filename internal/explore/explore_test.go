@@ -67,7 +67,7 @@ func section(mu *xatomic.Mutex) {
 	defer mu.Unlock()
 }
 
-// How many orders there are.
+// The number of orders.
 func TestCounts(t *testing.T) {
 	independent := func(r *explore.Run) {
 		var x [3]xatomic.Int32
@@ -208,7 +208,7 @@ func TestFailures(t *testing.T) {
 	}
 }
 
-// A flag that is waited for in a loop with Pause: the loop does not go round without reason.
+// A loop with Pause that waits for a flag: the loop does not repeat without reason.
 func TestPause(t *testing.T) {
 	res := explore.Explore(explore.Config{MaxSteps: 100}, func(r *explore.Run) {
 		var x xatomic.Bool
@@ -260,8 +260,8 @@ func TestNotDeterministic(t *testing.T) {
 	require.Contains(t, res.Failure.Why, "not deterministic")
 }
 
-// A mortal goroutine ends before each of its steps, and what comes behind it sees the steps before,
-// and none after.
+// A mortal goroutine ends before each of its steps; what follows it sees the steps before, and none
+// after.
 func TestMortal(t *testing.T) {
 	for life := range 5 {
 		seen := map[int32]bool{}
@@ -284,7 +284,7 @@ func TestMortal(t *testing.T) {
 }
 
 // A random program: a few goroutines, each with a list of operations on words, locks and channels.
-// Its outcome is what each operation gave.
+// Its outcome is the result of each operation.
 type action struct{ kind, obj, arg int }
 
 func randomProgram(rng *rand.Rand) [][]action {

@@ -18,8 +18,8 @@ type name struct {
 	ptr  any
 }
 
-// Name gives all words, locks and channels in the object at ptr names, by their fields. It is for
-// the reports only, and costs nothing before.
+// Name names all words, locks and channels in the object at ptr by their fields. The names are for
+// reports only, and cost nothing until a failure.
 func (r *Run) Name(as string, ptr any) { r.names = append(r.names, name{as, ptr}) }
 
 // resolve finds the words.

@@ -20,24 +20,25 @@ import (
 	"testing"
 )
 
-// A Bug is a mistake that is planted in the code of a package, to see that an exploration finds it.
-// The test builds a copy; the package itself has a mark where the mistake is made: a comment
-// //bug:NAME at the end of the line on which a statement begins. If there are two of one NAME, the
-// place is from the first statement to the second, of one block. Places do not overlap; several
-// bugs may have the same one.
+// A Bug is a mistake that is planted in the code of a package, to verify that an exploration finds
+// it. The test builds a copy. The package itself marks the code that the mistake replaces by a
+// comment //bug:NAME at the end of the line on which a statement begins. If there are two marks of
+// one NAME, the marked code extends from the first statement to the second, in one block. Marked
+// code does not overlap; several bugs may have the same mark.
 type Bug struct {
 	Name string
 	File string // of the package
 	At   string // the NAME of a mark in it
-	New  string // statements that stand there instead
-	Decl string // declares what the place declares by :=, if that is used after it
-	// the test that is to fail, or TEST/SUBTEST; a subtest may be one with larger bounds
+	New  string // the statements that replace those at the mark
+	// declares variables that the replaced statements declare by :=, if they are used later
+	Decl string
+	// the test that must fail, or TEST/SUBTEST; a subtest may need larger bounds
 	Test string
 }
 
 // FindBugs builds the package in the current directory with all bugs, each of which a flag of the
-// copy switches on, and requires each to be found by its test: by a schedule and in no other way.
-// With no bug switched on, all these tests pass, with -short.
+// copy switches on. It requires that the test of each bug finds it, by a schedule. With no bug
+// switched on, all these tests pass, with -short.
 func FindBugs(t *testing.T, pkg string, bugs []Bug) {
 	t.Helper()
 	binary := buildBugs(t, pkg, bugs)
@@ -51,7 +52,7 @@ func FindBugs(t *testing.T, pkg string, bugs []Bug) {
 		top, _, _ := strings.Cut(b.Test, "/")
 		tests = append(tests, "^"+top+"$")
 	}
-	// Short, since the tests are run by themselves too.
+	// Short, since the tests also run separately.
 	if out, err := run("none", "-test.short", "-test.run", strings.Join(tests, "|")); err != nil {
 		t.Fatalf("without a bug: %v\n%s", err, out)
 	}
@@ -124,27 +125,27 @@ func plant(t *testing.T, bugs []Bug) map[string]string {
 	files := map[string]string{}
 	for _, file := range sources {
 		bugs := at[file]
-		text, places := markedStmts(t, file)
-		if len(bugs)+len(places) == 0 {
+		text, marked := markedStmts(t, file)
+		if len(bugs)+len(marked) == 0 {
 			continue
 		}
 		delete(at, file)
 		var marks []string
 		for mark, list := range bugs {
-			if _, ok := places[mark]; !ok {
+			if _, ok := marked[mark]; !ok {
 				t.Fatalf("bug %q: %s has no statement with the mark //bug:%s", list[0].Name, file, mark)
 			}
 		}
-		for mark := range places {
+		for mark := range marked {
 			if bugs[mark] == nil {
 				t.Fatalf("%s has the mark //bug:%s, and no bug is planted there", file, mark)
 			}
 			marks = append(marks, mark)
 		}
-		// From the end of the file to its beginning, so that places stay where they are.
-		sort.Slice(marks, func(i, j int) bool { return places[marks[i]].lo > places[marks[j]].lo })
+		// From the end of the file to its beginning, so that earlier offsets stay valid.
+		sort.Slice(marks, func(i, j int) bool { return marked[marks[i]].lo > marked[marks[j]].lo })
 		for _, mark := range marks {
-			p := places[mark]
+			p := marked[mark]
 			var s strings.Builder
 			old := text[p.lo:p.hi]
 			if d := bugs[mark][0].Decl; d != "" {
@@ -160,18 +161,18 @@ func plant(t *testing.T, bugs []Bug) map[string]string {
 		files[file] = text
 	}
 	for file, bugs := range at {
-		t.Fatalf("%d bugs are to be planted in %s, which there is not", len(bugs), file)
+		t.Fatalf("%d bugs are to be planted in %s, which does not exist", len(bugs), file)
 	}
 	return files
 }
 
-// place is some statements of a block: where they begin and end in the file.
+// stmtRange is the offsets [lo, hi) of some statements of one block in the file.
 type stmtRange struct{ lo, hi int }
 
 var markAtEnd = regexp.MustCompile(`(?m)//bug:(\S+)$`)
 
-// placesIn returns the text of a file, and the places that are marked in it, by their marks.
-func markedStmts(t *testing.T, file string) (text string, places map[string]stmtRange) {
+// markedStmts returns the text of a file, and the statements that are marked in it, by their marks.
+func markedStmts(t *testing.T, file string) (text string, marked map[string]stmtRange) {
 	t.Helper()
 	fset := token.NewFileSet()
 	b, err := os.ReadFile(file)
@@ -184,7 +185,7 @@ func markedStmts(t *testing.T, file string) (text string, places map[string]stmt
 			byLine[i+1] = m[1]
 		}
 	}
-	places = map[string]stmtRange{}
+	marked = map[string]stmtRange{}
 	ast.Inspect(f, func(n ast.Node) bool {
 		var list []ast.Stmt
 		switch n := n.(type) {
@@ -202,13 +203,13 @@ func markedStmts(t *testing.T, file string) (text string, places map[string]stmt
 			if !ok {
 				continue
 			}
-			if p, seen := places[mark]; here[mark] {
-				places[mark] = stmtRange{p.lo, end.Offset}
+			if p, seen := marked[mark]; here[mark] {
+				marked[mark] = stmtRange{p.lo, end.Offset}
 			} else if seen {
 				t.Fatalf("%s: the marks //bug:%s are not in one block", pos, mark)
 			} else {
 				here[mark] = true
-				places[mark] = stmtRange{pos.Offset, end.Offset}
+				marked[mark] = stmtRange{pos.Offset, end.Offset}
 			}
 			delete(byLine, pos.Line)
 		}
@@ -217,5 +218,5 @@ func markedStmts(t *testing.T, file string) (text string, places map[string]stmt
 	for line, mark := range byLine {
 		t.Fatalf("%s:%d: no statement begins where the mark //bug:%s is", file, line, mark)
 	}
-	return string(b), places
+	return string(b), marked
 }

@@ -14,12 +14,12 @@ import (
 	"weft/internal/xatomic"
 )
 
-// record adds a step to the run, and to the search what follows from it: which orders
-// are to be explored as well.
+// record adds a step to the run, and adds to the search the orders that must be explored because of
+// it.
 func (e *engine) record(p *proc, k xatomic.Kind, x any, v int64, wrote bool) {
 	i := len(e.trace)
 	if wrote && e.searching() && i < len(e.nodes) {
-		// no replay, and not the rest of a run that leads nowhere new
+		// no replay, and not the rest of a redundant run
 		e.nodes[i].wrote.add(p.id)
 	}
 	for _, q := range e.procs {
@@ -61,7 +61,7 @@ func (e *engine) searching() bool { return e.script == nil && e.random == nil }
 func (e *engine) reducing() bool  { return e.searching() && !e.dead && !e.cfg.Full && e.cfg.Bound < 0 }
 
 // races returns the steps on o that are in a race with p's step of kind k: they conflict with it,
-// and nothing orders them but that they came first.
+// and are ordered before it only by chance.
 func (e *engine) races(p *proc, o *object, k xatomic.Kind, wrote bool) []int {
 	e.rivals = o.rivals(e.rivals[:0], k, wrote)
 	out := e.rivals[:0]
@@ -73,7 +73,7 @@ func (e *engine) races(p *proc, o *object, k xatomic.Kind, wrote bool) []int {
 	return out
 }
 
-// waiting looks, at the end of a run, for races of those who wait.
+// waiting finds, at the end of a run, the races of goroutines that wait.
 func (e *engine) waiting() {
 	if !e.reducing() {
 		return
@@ -91,9 +91,9 @@ func (e *engine) waiting() {
 	}
 }
 
-// reverse sees to it that, from the state before step j, an order is explored in which ev, step
-// i, comes before j. What has to come before ev is all that follows j without depending on it;
-// any of these that depends on nothing before it can be the first, and one of them is enough.
+// reverse ensures that, from the state before step j, an order is explored in which ev, step i,
+// comes before j. All steps that follow j without depending on it have to come before ev. Any of
+// these that depends on none before it can be the first, and one of them is enough.
 func (e *engine) reverse(j, i int, ev *event) {
 	n := &e.nodes[j]
 	c := &e.trace[j]
@@ -133,7 +133,7 @@ func (e *engine) reverse(j, i int, ev *event) {
 	}
 }
 
-// site is where in the program the operation stands that is being recorded.
+// site returns the source line of the operation that is being recorded.
 func site() string {
 	var pcs [24]uintptr
 	frames := runtime.CallersFrames(pcs[:runtime.Callers(3, pcs[:])])

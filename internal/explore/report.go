@@ -13,7 +13,7 @@ import (
 	"weft/internal/xatomic"
 )
 
-// Failure is an order of steps in which the program goes wrong.
+// Failure is an order of steps in which the program fails.
 type Failure struct {
 	Why   string
 	Stack string // of a panic
@@ -22,7 +22,8 @@ type Failure struct {
 	script []int
 }
 
-// Script is the order, for Replay: numbers of goroutines, with a count where one goes on.
+// Script returns the order, for Replay: numbers of goroutines, each with a count if it takes
+// several steps.
 func (f *Failure) Script() string {
 	var b strings.Builder
 	for i := 0; i < len(f.script); {
@@ -44,14 +45,14 @@ func (f *Failure) Script() string {
 
 func parseScript(s string) (list []int, err error) {
 	for _, w := range strings.Fields(s) {
-		who, times, many := strings.Cut(w, "*")
-		p, err := strconv.Atoi(who)
+		name, times, many := strings.Cut(w, "*")
+		p, err := strconv.Atoi(name)
 		n := 1
 		if many && err == nil {
 			n, err = strconv.Atoi(times)
 		}
 		if err != nil || p < 0 || p >= maxProcs || n < 1 || n > 1<<20 {
-			return nil, fmt.Errorf("explore: %q is no part of a script; legal are numbers of goroutines below %d, each with *COUNT behind it or not", w, maxProcs)
+			return nil, fmt.Errorf("explore: %q is not part of a script; a script is numbers of goroutines below %d, each optionally followed by *COUNT", w, maxProcs)
 		}
 		for range n {
 			list = append(list, p)
@@ -71,15 +72,15 @@ func (f *Failure) String() string {
 	return s
 }
 
-// describe writes down the steps of the run.
+// describe records the steps of the run in f.
 func (e *engine) describe(f *Failure) {
 	names := e.run.resolve()
 	count := map[string]int{}
 	for i := range e.trace {
 		ev := &e.trace[i]
-		who := e.procs[ev.proc].name
+		name := e.procs[ev.proc].name
 		if ev.x == nil {
-			f.Steps = append(f.Steps, fmt.Sprintf("%4d  %-12s %s", i, who, kindName(ev.kind)))
+			f.Steps = append(f.Steps, fmt.Sprintf("%4d  %-12s %s", i, name, kindName(ev.kind)))
 			continue
 		}
 		what, ok := names[ev.x]
@@ -90,7 +91,7 @@ func (e *engine) describe(f *Failure) {
 			what = fmt.Sprintf("%s#%d", typ, count[typ])
 			names[ev.x] = what
 		}
-		line := fmt.Sprintf("%4d  %-12s %-7s %-24s %s", i, who, kindName(ev.kind), what, outcome(ev))
+		line := fmt.Sprintf("%4d  %-12s %-7s %-24s %s", i, name, kindName(ev.kind), what, outcome(ev))
 		if i < len(e.sites) {
 			line = fmt.Sprintf("%-70s %s", line, e.sites[i])
 		}
@@ -105,7 +106,7 @@ func kindName(k xatomic.Kind) string {
 	return k.String()
 }
 
-// outcome is what a step has read or written.
+// outcome returns the value that a step has read or written.
 func outcome(ev *event) string {
 	switch {
 	case ev.kind == xatomic.Lock || ev.kind == xatomic.Unlock:
