@@ -57,30 +57,30 @@ func program(t *testing.T, text string) map[string]*Task {
 // Before visits each predecessor of the last task, and what precedes it and is not implied.
 func TestBefore(t *testing.T) {
 	for name, row := range map[string]struct{ text, want string }{
-		"nobody":                            {"a out(1)\nb out(2)", ""},
+		"no predecessor":                    {"a out(1)\nb out(2)", ""},
 		"a writer":                          {"a out(1)\nb in(1)", "a"},
 		"readers go together":               {"a out(1)\nb in(1)\nc in(1)", "a"},
-		"a writer behind readers":           {"a out(1)\nb in(1)\nc in(1)\nd inout(1)", "a b c"},
+		"a writer after readers":            {"a out(1)\nb in(1)\nc in(1)\nd inout(1)", "a b c"},
 		"one writer implies the one before": {"a out(1)\nb out(1)\nc in(1)", "b"},
-		"a group":                           {"a out(1)\nb concurrent(1)\nc concurrent(1)", "a"},
-		"behind a group":                    {"a out(1)\nb concurrent(1)\nc concurrent(1)\nd in(1)", "a b c"},
-		"two groups":                        {"a concurrent(1)\nb commutative(1)\nc concurrent(1)", "a b"},
-		"a reduction waits for nobody":      {"a out(1)\nb reduce(1)", ""},
-		"who waits for one waits behind it": {"a out(1)\nb reduce(1)\nc in(1)", "a b"},
-		"a weak use passes on":              {"a out(1)\nb weakinout(1)\nc in(1)", "a b"},
-		"a weak use waits for nobody":       {"a out(1)\nb weakin(1)", ""},
-		"a weak use beside a strong Commutative is strong":   {"a out(1)\nb weakin(1) commutative(2)", "a"},
-		"but not beside one that is combined":                {"a out(1)\nb weakin(1) commutative(2) in(2)", ""},
-		"two of one task are one":                            {"a in(1)\nb in(1) out(1)", "a"},
-		"children":                                           {"a inout(1)\na.b in(1)\na.c inout(1)", "a.b"},
-		"who follows a parent follows its children":          {"a inout(1)\na.b inout(1)\nc in(1)", "a a.b"},
-		"a child of a weak parent follows what is before it": {"a out(1)\nb weakinout(1)\nb.c in(1)", "a"},
-		"a child of a strong parent does not":                {"a out(1)\nb inout(1)\nb.c in(1)", ""},
-		"a child in the parent's group":                      {"a out(1)\nb weakconcurrent(1)\nc weakconcurrent(1)\nc.d concurrent(1)", "a"},
-		"a child that reads below a group":                   {"a concurrent(1)\nb weakconcurrent(1)\nb.d in(1)", "a"},
-		"under a holder Commutative is InOut":                {"a commutative(1)\na.b commutative(1)\na.c commutative(1)", "a.b"},
-		"a holder's children do not wait for the group":      {"a commutative(1)\nb commutative(1)\nb.c in(1)", ""},
-		"what no parent declares protects nobody":            {"a\na.b out(1)\nc out(1)", ""},
+		"a run":                             {"a out(1)\nb concurrent(1)\nc concurrent(1)", "a"},
+		"after a run":                       {"a out(1)\nb concurrent(1)\nc concurrent(1)\nd in(1)", "a b c"},
+		"two runs":                          {"a concurrent(1)\nb commutative(1)\nc concurrent(1)", "a b"},
+		"a reduction does not wait":         {"a out(1)\nb reduce(1)", ""},
+		"a reader after a reduction":        {"a out(1)\nb reduce(1)\nc in(1)", "a b"},
+		"a weak access passes tokens on":    {"a out(1)\nb weakinout(1)\nc in(1)", "a b"},
+		"a weak access does not wait":       {"a out(1)\nb weakin(1)", ""},
+		"a weak access beside a strong Commutative is strong":  {"a out(1)\nb weakin(1) commutative(2)", "a"},
+		"but not beside one that is combined":                  {"a out(1)\nb weakin(1) commutative(2) in(2)", ""},
+		"two of one task are one":                              {"a in(1)\nb in(1) out(1)", "a"},
+		"children":                                             {"a inout(1)\na.b in(1)\na.c inout(1)", "a.b"},
+		"the successor of a parent follows its children":       {"a inout(1)\na.b inout(1)\nc in(1)", "a a.b"},
+		"a child of a weak parent follows the tasks before it": {"a out(1)\nb weakinout(1)\nb.c in(1)", "a"},
+		"a child of a strong parent does not":                  {"a out(1)\nb inout(1)\nb.c in(1)", ""},
+		"a child in the parent's run":                          {"a out(1)\nb weakconcurrent(1)\nc weakconcurrent(1)\nc.d concurrent(1)", "a"},
+		"a child that reads below a run":                       {"a concurrent(1)\nb weakconcurrent(1)\nb.d in(1)", "a"},
+		"under a holder Commutative is InOut":                  {"a commutative(1)\na.b commutative(1)\na.c commutative(1)", "a.b"},
+		"a holder's children do not wait for the run":          {"a commutative(1)\nb commutative(1)\nb.c in(1)", ""},
+		"an object that no parent declares orders nothing":     {"a\na.b out(1)\nc out(1)", ""},
 
 		"objects are known by their addresses":         {"a out(0-8)\nb in(4)", ""},
 		"ranges by their bytes":                        {"a out[0-8]\nb in[4-5]", "a"},
@@ -90,11 +90,11 @@ func TestBefore(t *testing.T) {
 		"a range of no bytes is none":                  {"a out[4-4]\nb in[4-4]\nc in(4)", ""},
 		"an object before the first range is whole":    {"a in(0-8)\na.b in(0-8)\nc out[6-8]", "a a.b"},
 		"children of a part":                           {"a out[0-8]\na.b out[0-4]\na.c out[4-8]\nd in[0-2]", "a a.b"},
-		"what they leave comes to the parent":          {"z out[0-8]\na weakinout[0-8]\na.b out[0-4]\nd in[6-8]", "a z"},
+		"the other bytes wait for the parent":          {"z out[0-8]\na weakinout[0-8]\na.b out[0-4]\nd in[6-8]", "a z"},
 		"a child of two parts":                         {"z out[0-4]\ny out[4-8]\na weakinout[0-8]\na.b in[3-5]", "y z"},
 		"objects that overlap, and a range":            {"a out(0-8)\nb out(4-8)\nc in[5-6]", "a b"},
 		"a part of a declaration is held":              {"p commutative[0-4]\np.a commutative[2-6]\np.b commutative[3-5]", "p.a"},
-		"and the other is a group":                     {"p commutative[0-4]\np.a commutative[4-6]\np.b commutative[4-5]", ""},
+		"and the other part is a run":                  {"p commutative[0-4]\np.a commutative[4-6]\np.b commutative[4-5]", ""},
 		"combined where they overlap":                  {"a in[0-4]\nb in[0-4] out[2-6]\nc in[5-6]", "b"},
 		"a task of ranges has children of such":        {"a inout[0-8]\na.b out(0-4)\na.c in(2)", "a.b"},
 		"and so has one among such, if it uses memory": {"z in[9-10]\na inout(0-8)\na.b out(0-4)\na.c in(2)", "a.b"},
@@ -122,20 +122,20 @@ func TestBefore(t *testing.T) {
 func TestBeforeStops(t *testing.T) {
 	tasks := program(t, "a out(1)\nb weakin(1)\nc weakin(1)\nd inout(1)")
 	for _, row := range []struct {
-		given string
-		asked []string
+		released string
+		asked    []string
 	}{{"", []string{"c"}}, {"c", []string{"c", "b"}}, {"cb", []string{"c", "b", "a"}}} {
 		var asked []string
 		tasks["d"].Before(func(u *Entry, _, _ uintptr) bool {
 			for n, x := range tasks {
 				if x == u.Task {
 					asked = append(asked, n)
-					return strings.Contains(row.given, n)
+					return strings.Contains(row.released, n)
 				}
 			}
 			return false
 		})
-		require.Equal(t, row.asked, asked, "given up by %q", row.given)
+		require.Equal(t, row.asked, asked, "given up by %q", row.released)
 	}
 }
 

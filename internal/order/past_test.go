@@ -229,7 +229,7 @@ func TestPastChangesNothing(t *testing.T) {
 				p.finish(x)
 			default:
 				x = takeOne(r, &p.born, func(x *actor) bool { return x.ready(0) })
-				require.NotNil(t, x, "nobody is ready: %s", text)
+				require.NotNil(t, x, "no task is ready: %s", text)
 				p.start(t, x, text)
 			}
 			for len(p.late) > 0 && r.IntN(3) > 0 {
@@ -307,8 +307,8 @@ func TestPastIsShort(t *testing.T) {
 		"weak, with a writer":        {[]Access{weak(object(out))}, []Access{object(out)}},
 		"weak, with two writers":     {[]Access{weak(object(out))}, []Access{object(out), object(out)}},
 		"weak, with a reader":        {[]Access{weak(object(out)), weak(object(in))}, []Access{object(out), object(in)}},
-		"weak, with a group":         {[]Access{weak(object(out))}, []Access{object(conc), object(conc)}},
-		"weak, one group":            {[]Access{weak(object(conc)), object(in)}, []Access{object(conc), object(conc)}},
+		"weak, with a run":           {[]Access{weak(object(out))}, []Access{object(conc), object(conc)}},
+		"weak, one run":              {[]Access{weak(object(conc)), object(in)}, []Access{object(conc), object(conc)}},
 		"weak, by parts":             {[]Access{weak(all(out))}, []Access{{Hi: 16, Mode: out}, {Lo: 16, Hi: 32, Mode: comm}}},
 	} {
 		for _, ahead := range []int{1, 3000} {
