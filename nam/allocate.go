@@ -58,7 +58,7 @@ type offer struct {
 	structure, consistency, sync int64
 	mode, nameHash               int64
 	manifestation                int64
-	place                        [2]uint64 // of the store
+	storeIdentity                [2]uint64 // of the store
 }
 
 // exchange tells every rank what every rank brings, and finds ranks that differ where they must
@@ -67,14 +67,14 @@ func (s *Store) exchange(c *comm.Comm, size, unit int, set *settings) ([]offer, 
 	h := fnv.New64a()
 	h.Write([]byte(set.name))
 	mine := offer{size: int64(size), unit: int64(unit), structure: int64(set.structure), consistency: int64(set.consistency),
-		sync: int64(set.sync), mode: int64(set.mode), nameHash: int64(h.Sum64()), manifestation: int64(set.manifestation), place: s.st.Identity()}
+		sync: int64(set.sync), mode: int64(set.mode), nameHash: int64(h.Sum64()), manifestation: int64(set.manifestation), storeIdentity: s.st.Identity()}
 	offers := make([]offer, c.Size())
 	if err := c.Allgather(comm.Of([]offer{mine}), comm.Of(offers)); err != nil {
 		return nil, err
 	}
 	first := offers[0]
 	for r, o := range offers {
-		if o.place != first.place {
+		if o.storeIdentity != first.storeIdentity {
 			return nil, otherStore(r)
 		}
 		for _, same := range []struct {
@@ -137,7 +137,7 @@ func (a *allocating) run() (*Win, error) {
 	var id store.ID
 	if root {
 		if a.creation, err = a.s.st.Create(a.request()); err == nil {
-			id = a.creation.Record().ID
+			id = a.creation.Entry().ID
 		}
 	}
 	if err := a.agree(err); err != nil {
@@ -174,7 +174,7 @@ func (a *allocating) run() (*Win, error) {
 		if root {
 			err = errors.Join(err, a.s.st.Doom(id))
 		}
-		return nil, fail("allocate", a.handle.Record().Name, err)
+		return nil, fail("allocate", a.handle.Entry().Name, err)
 	}
 	return w, nil
 }
@@ -216,9 +216,9 @@ func (a *allocating) reserve(id store.ID) error {
 		return err
 	}
 	if n := len(e.Regions); n != a.c.Size() {
-		return fmt.Errorf("%w: record with %d regions for %d ranks", ErrCorrupt, n, a.c.Size())
+		return fmt.Errorf("%w: an entry with %d regions for %d ranks", ErrCorrupt, n, a.c.Size())
 	}
-	return a.s.st.Reserve(e.Record, int(e.Regions[a.c.Rank()].File))
+	return a.s.st.Reserve(e.Entry, int(e.Regions[a.c.Rank()].File))
 }
 
 // rollback undoes an allocation of which one step failed on some rank. All ranks call it, for the
@@ -268,22 +268,22 @@ func (s *Store) Attach(c *comm.Comm, name string, opts ...Option) (*Win, error) 
 	var id store.ID
 	if c.Rank() == 0 {
 		if h, err = s.st.Attach(name, bool(set.readOnly), bool(set.unsynced)); err == nil {
-			id = h.Record().ID
+			id = h.Entry().ID
 		} else {
 			err = s.hint(err, name)
 		}
 	}
 	if err := agree(c, "attach", name, err); err != nil {
-		return nil, letGo(h, err)
+		return nil, releaseOnError(h, err)
 	}
 	if err := c.Bcast(comm.Of(id[:]), 0); err != nil {
-		return nil, letGo(h, fail("attach", name, err))
+		return nil, releaseOnError(h, fail("attach", name, err))
 	}
 	if c.Rank() != 0 {
 		h, err = s.st.AttachID(id, bool(set.readOnly), bool(set.unsynced))
 	}
 	if err := agree(c, "attach", name, err); err != nil {
-		return nil, letGo(h, err)
+		return nil, releaseOnError(h, err)
 	}
 	w, err := newWin(s, c, h, set, nil, false, 0)
 	if err != nil {
@@ -294,7 +294,7 @@ func (s *Store) Attach(c *comm.Comm, name string, opts ...Option) (*Win, error) 
 
 // letGo returns why an attach has failed, after it has given back what this rank has of the window,
 // if anything.
-func letGo(h *store.Handle, err error) error {
+func releaseOnError(h *store.Handle, err error) error {
 	if h != nil {
 		_ = h.Release() // err is the cause; the next user of the window is told its state
 	}

@@ -22,8 +22,8 @@ func (s *Store) SetAside() ([]*Allocation, error) {
 	all := make([]*Allocation, 0, len(asides))
 	for _, o := range asides {
 		a := &Allocation{Created: o.Changed}
-		if o.Record != nil {
-			a = describe(store.Entry{Record: o.Record, Epochs: o.Epochs, Vouched: o.Epochs})
+		if o.Entry != nil {
+			a = describe(store.Status{Entry: o.Entry, Epochs: o.Epochs, Vouched: o.Epochs})
 		}
 		a.ID, a.State, a.Footprint, a.Epochs, a.Vouched = o.ID.String(), "set aside", int64(o.Bytes), o.Epochs, o.Epochs
 		if o.Problem != nil {
@@ -38,11 +38,11 @@ func (s *Store) SetAside() ([]*Allocation, error) {
 // With as it gets that name instead of its own. It becomes persistent. Errors: ErrName, ErrExist if
 // the name is in use, ErrAccess, ErrLost and ErrCorrupt if part of it is missing or damaged.
 func (s *Store) Restore(which, as string) (name string, err error) {
-	rec, err := s.st.Restore(which, as)
+	ent, err := s.st.Restore(which, as)
 	if err != nil {
 		return "", fail("restore", which, err)
 	}
-	return rec.Name, nil
+	return ent.Name, nil
 }
 
 // Drop removes what was set aside, for good; which is its name or ID. Errors: ErrName, ErrExist if
@@ -70,12 +70,12 @@ func Repair(dir string, cfg Config) (names []string, err error) {
 			return nil, fail("repair", dir, err)
 		}
 	}
-	recs, err := store.Repair(dir, cfg.internal(dir))
+	ents, err := store.Repair(dir, cfg.internal(dir))
 	if err != nil {
 		return nil, fail("repair", dir, err)
 	}
-	for _, rec := range recs {
-		names = append(names, rec.Name)
+	for _, ent := range ents {
+		names = append(names, ent.Name)
 	}
 	return names, nil
 }
@@ -87,7 +87,7 @@ func (s *Store) hint(err error, name string) error {
 	}
 	asides, _ := s.st.SetAside() // what is known of them; the caller is told err
 	for _, o := range asides {
-		if o.Record != nil && o.Record.Name == name {
+		if o.Entry != nil && o.Entry.Name == name {
 			return fmt.Errorf("%w; a window of this name is set aside (weft nam ls -C %s)", err, s.Dir())
 		}
 	}

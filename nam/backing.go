@@ -25,7 +25,7 @@ type backing struct {
 	regions []rma.Region
 	mem     [][]byte
 	counts  bool          // fences move the epoch count: this group made the window
-	doom    func() bool   // whether Free releases the memory, and this rank is to do it
+	removes func() bool   // whether Free releases the memory, and this rank is to do it
 	flusher *flusher      // nil unless epochs are forced to the disk
 	touched []atomic.Bool // by target rank, if flusher: written since the last flush
 
@@ -39,17 +39,17 @@ type backing struct {
 }
 
 func newBacking(s *Store, h *store.Handle, maker bool, rawUnit int) *backing {
-	rec := h.Record()
+	ent := h.Entry()
 	b := &backing{s: s, h: h, counts: maker}
-	for r, g := range rec.Regions {
+	for r, g := range ent.Regions {
 		region := rma.Region{Size: int(g.Size), Unit: int(g.Unit)}
-		if rawUnit > 0 && Structure(rec.Structure) == RawAndFlat {
+		if rawUnit > 0 && Structure(ent.Structure) == RawAndFlat {
 			region.Unit = rawUnit
 		}
 		b.regions = append(b.regions, region)
 		b.mem = append(b.mem, h.Region(r))
 	}
-	if rec.SyncEpoch && !h.ReadOnly() {
+	if ent.SyncEpoch && !h.ReadOnly() {
 		b.touched = make([]atomic.Bool, len(b.regions))
 		b.flusher = startFlusher()
 	}
@@ -163,10 +163,10 @@ func (b *backing) Free() error {
 		b.flusher.stop()
 	}
 	var err error
-	if b.doom() {
-		err = b.s.st.Doom(b.h.Record().ID)
+	if b.removes() {
+		err = b.s.st.Doom(b.h.Entry().ID)
 	}
-	return fail("free", b.h.Record().Name, errors.Join(err, b.h.Release()))
+	return fail("free", b.h.Entry().Name, errors.Join(err, b.h.Release()))
 }
 
 // prefaultWait is how long Allocate waits for the pages of a region: the 100 ms that a person takes

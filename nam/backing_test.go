@@ -160,7 +160,7 @@ func TestWhoReservesWhat(t *testing.T) {
 				return err
 			}
 			var got [][3]int
-			for _, g := range w.rec.Regions {
+			for _, g := range w.entry.Regions {
 				got = append(got, [3]int{int(g.Size), int(g.File), int(g.Offset)})
 			}
 			if fmt.Sprint(got) != fmt.Sprint(row.regions) {

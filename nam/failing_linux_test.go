@@ -208,7 +208,7 @@ func TestWhatFailsIsOverAtOnce(t *testing.T) {
 		err = errors.Join(wants(err, nam.ErrName), c.Barrier())
 		if c.Rank() == 1 {
 			err = errors.Join(err, expect(len(k.stop("")) == 0, "asked: %q", k.made))
-			k.watch("map by mapRecord", 1)
+			k.watch("map by mapFiles", 1)
 		}
 		_, aerr := s.Allocate(c, 8, 8, nam.Persistent)
 		if c.Rank() == 1 {

@@ -168,8 +168,8 @@ func TestOneRankTells(t *testing.T) {
 		Parts: []job.Part{{Ranks: 3, Program: os.Args[0], Env: []string{envRole + "=tells", envDir + "=" + dir}}}})
 	require.NoError(t, err)
 	require.Zero(t, status, out.String())
-	require.Equal(t, 1, strings.Count(out.String(), "one of its two meta pages is damaged and is written anew"), out.String())
-	require.Equal(t, 1, strings.Count(out.String(), "nam: 1 window in "+dir+" without a record: set aside"), out.String())
+	require.Equal(t, 1, strings.Count(out.String(), "one of its two meta pages is damaged and is written again"), out.String())
+	require.Equal(t, 1, strings.Count(out.String(), "nam: 1 window in "+dir+" without a database entry: set aside"), out.String())
 	require.Equal(t, 2, strings.Count(out.String(), "nam: "), out.String())
 }
 

@@ -260,7 +260,7 @@ func TestStoreSaysWhatItMends(t *testing.T) {
 	var log bytes.Buffer
 	s, err = nam.Open(dir, nam.Config{Logger: slog.New(slog.NewTextHandler(&log, nil))})
 	require.NoError(t, err)
-	require.Contains(t, log.String(), "1 window in "+dir+" without a record: set aside")
+	require.Contains(t, log.String(), "1 window in "+dir+" without a database entry: set aside")
 	run(t, 2, func(c *comm.Comm) error {
 		_, err := s.Attach(c, "w")
 		return errors.Join(wants(err, nam.ErrName), expect(err != nil && bytes.Contains([]byte(err.Error()), []byte("a window of this name is set aside")), "%v", err))

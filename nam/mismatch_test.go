@@ -319,7 +319,7 @@ func TestClosedStore(t *testing.T) {
 	require.NoError(t, s.Close())
 	s, err = nam.Open(s.Dir(), nam.Config{ReadOnly: true})
 	require.NoError(t, err)
-	require.ErrorContains(t, s.ReadOnly(), "as was asked for")
+	require.ErrorContains(t, s.ReadOnly(), "Config.ReadOnly is set")
 	requireError(s.Remove("w"), nam.ErrAccess, "remove", "w")
 	requireAllHear(t, 2, 0, "allocate", nam.ErrAccess, "the store is open for reading only", func(c *comm.Comm) error { return alloc(s, c, 8, 8) })
 	requireAllHear(t, 2, 0, "attach", nam.ErrAccess, "and so are its windows", func(c *comm.Comm) error { _, err := s.Attach(c, "w"); return err })

@@ -54,8 +54,8 @@ func child(role, dir string) error {
 	}
 	ctx := context.Background()
 	switch role {
-	case "stranger":
-		return errors.Join(stranger(s), s.Close())
+	case "otheruser":
+		return errors.Join(otherUser(s), s.Close())
 	case "job":
 		return errors.Join(rankOfAJob(s), s.Close())
 	case "snapshots", "snapshots-epoch", "snapshots-distributed":
@@ -135,14 +135,14 @@ func writeSnapshots(s *nam.Store, c *comm.Comm, opt nam.Option) error {
 	return hang()
 }
 
-// strangerModes are the modes of the windows that a stranger tries.
-var strangerModes = []nam.Mode{0o600, 0o604, 0o602, 0o640, 0o660, 0o606, 0o666, 0o444}
+// otherUserModes are the modes of the windows that a stranger tries.
+var otherUserModes = []nam.Mode{0o600, 0o604, 0o602, 0o640, 0o660, 0o606, 0o666, 0o444}
 
 // stranger does what the modes of another user's windows allow, and what they do not.
-func stranger(s *nam.Store) error {
+func otherUser(s *nam.Store) error {
 	return comm.Run(context.Background(), comm.Config{Ranks: 1}, func(c *comm.Comm) error {
 		var all error
-		for _, mode := range strangerModes {
+		for _, mode := range otherUserModes {
 			name := fmt.Sprintf("m%o", mode)
 			for _, readOnly := range []bool{true, false} {
 				want := nam.Mode(6)

@@ -144,17 +144,17 @@ func consistencyOf(volatile bool) Consistency {
 	return Persistent
 }
 
-func syncOf(rec *store.Record) Sync {
-	if rec.SyncEpoch {
+func syncOf(ent *store.Entry) Sync {
+	if ent.SyncEpoch {
 		return SyncEpoch
 	}
 	return SyncProcess
 }
 
-func describe(e store.Entry) *Allocation {
+func describe(e store.Status) *Allocation {
 	a := &Allocation{
 		Name: e.Name, ID: e.ID.String(), State: e.State.String(), Structure: Structure(e.Structure), Consistency: consistencyOf(e.Volatile),
-		Sync: syncOf(e.Record), Bytes: int64(e.Bytes()), Footprint: int64(e.Footprint()), Epochs: e.Epochs, Vouched: e.Vouched, Mode: e.Mode,
+		Sync: syncOf(e.Entry), Bytes: int64(e.Bytes()), Footprint: int64(e.Footprint()), Epochs: e.Epochs, Vouched: e.Vouched, Mode: e.Mode,
 		UID: int(e.UID), GID: int(e.GID), Created: e.Created, Creator: e.Creator,
 	}
 	switch {

@@ -30,7 +30,7 @@ func TestAnotherUser(t *testing.T) {
 	s, err := nam.Open(dir, nam.Config{})
 	require.NoError(t, err)
 	run(t, 1, func(c *comm.Comm) error {
-		for _, mode := range strangerModes {
+		for _, mode := range otherUserModes {
 			w, err := s.Allocate(c, 8, 8, mode, nam.Persistent, nam.Name(fmt.Sprintf("m%o", mode)))
 			if err != nil {
 				return err
@@ -42,7 +42,7 @@ func TestAnotherUser(t *testing.T) {
 		return nil
 	})
 	require.NoError(t, filepath.Walk(dir, func(path string, st os.FileInfo, err error) error {
-		mode := os.FileMode(0o666) // the records decide
+		mode := os.FileMode(0o666) // the database entries decide
 		if st.IsDir() {
 			mode = 0o777
 		}
@@ -61,12 +61,12 @@ func TestAnotherUser(t *testing.T) {
 	require.NoError(t, to.Close())
 	cmd := exec.CommandContext(t.Context(), program)
 	cmd.Dir = top
-	cmd.Env = append(os.Environ(), envRole+"=stranger", envDir+"="+dir)
+	cmd.Env = append(os.Environ(), envRole+"=otheruser", envDir+"="+dir)
 	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: 65534, Gid: 65534}}
 	out, err := cmd.CombinedOutput()
 	require.NoError(t, err, string(out))
 	all, err := s.List()
 	require.NoError(t, err)
-	require.Len(t, all, len(strangerModes))
+	require.Len(t, all, len(otherUserModes))
 	require.NoError(t, s.Close())
 }

@@ -23,10 +23,10 @@ type Win struct {
 	*rma.Win
 
 	// constant after construction
-	ctl  *comm.Comm // for SetInfo and Free, apart from the fences' barriers
-	b    *backing
-	rec  *store.Record
-	rank int
+	ctl   *comm.Comm // for SetInfo and Free, apart from the fences' barriers
+	b     *backing
+	entry *store.Entry
+	rank  int
 
 	// what Free does. Changed by the collective SetInfo, so the same on all ranks
 	volatile atomic.Bool
@@ -35,17 +35,17 @@ type Win struct {
 // newWin makes the window of a mapped allocation. It takes over h and prefault. rawUnit is what the
 // makers of raw memory address it in; its record knows bytes only.
 func newWin(s *Store, c *comm.Comm, h *store.Handle, set *settings, prefault *prefaulter, maker bool, rawUnit int) (*Win, error) {
-	w := &Win{rec: h.Record(), rank: c.Rank()}
+	w := &Win{entry: h.Entry(), rank: c.Rank()}
 	w.volatile.Store(set.consistency == Volatile)
 	w.b = newBacking(s, h, maker, rawUnit)
 	w.b.prefault = prefault
-	w.b.doom = func() bool { return w.rank == 0 && w.volatile.Load() }
+	w.b.removes = func() bool { return w.rank == 0 && w.volatile.Load() }
 	var err error
 	if w.Win, err = rma.New(c, w.b, comm.Info{}); err != nil { // and the backing is freed
 		return nil, err
 	}
 	if w.b.ev = friend.EventsOfWin(w.Win); w.b.ev != nil {
-		w.named(maker)
+		w.traceName(maker)
 	}
 	if w.ctl, err = c.Dup(); err != nil {
 		// frees the backing once, though the run's end may free the window at the same time
@@ -55,7 +55,7 @@ func newWin(s *Store, c *comm.Comm, h *store.Handle, set *settings, prefault *pr
 }
 
 // Name is the window's name, unique in its store.
-func (w *Win) Name() string { return w.rec.Name }
+func (w *Win) Name() string { return w.entry.Name }
 
 // RemoteSize is the number of ranks of the group that made the window; 1 for raw memory.
 func (w *Win) RemoteSize() int { return w.GroupSize() }
@@ -82,13 +82,13 @@ func (w *Win) Epochs() uint64 {
 // Info returns what is in effect: rma's keys and those of this package.
 func (w *Win) Info() comm.Info {
 	info := w.Win.Info()
-	info.Set(KeyWindowName, w.rec.Name)
-	g := w.rec.Regions[min(w.rank, len(w.rec.Regions)-1)]
+	info.Set(KeyWindowName, w.entry.Name)
+	g := w.entry.Regions[min(w.rank, len(w.entry.Regions)-1)]
 	info.Set(KeyManifestation, Manifestation(g.Manifestation).String())
 	info.Set(KeyConsistency, consistencyOf(w.volatile.Load()).String())
-	info.Set(KeyStructure, Structure(w.rec.Structure).String())
-	info.Set(KeySync, syncOf(w.rec).String())
-	info.Set(KeyMode, strconv.FormatUint(uint64(w.rec.Mode), 8))
+	info.Set(KeyStructure, Structure(w.entry.Structure).String())
+	info.Set(KeySync, syncOf(w.entry).String())
+	info.Set(KeyMode, strconv.FormatUint(uint64(w.entry.Mode), 8))
 	if w.b.h.ReadOnly() {
 		info.Set(KeyReadOnly, "true")
 	}
@@ -112,7 +112,7 @@ func (w *Win) SetInfo(info comm.Info) error {
 	// Ranks that differ are found before anything changes.
 	votes := make([]int64, c.Size())
 	if cerr := c.Allgather(comm.Of([]int64{int64(set.consistency)}), comm.Of(votes)); cerr != nil {
-		return fail("set info", w.rec.Name, cerr)
+		return fail("set info", w.entry.Name, cerr)
 	}
 	for r, v := range votes {
 		if err == nil && v != votes[0] {
@@ -122,16 +122,16 @@ func (w *Win) SetInfo(info comm.Info) error {
 	if err == nil {
 		err = w.Win.SetInfo(info)
 	}
-	if err := agree(c, "set info", w.rec.Name, err); err != nil {
+	if err := agree(c, "set info", w.entry.Name, err); err != nil {
 		return err
 	}
 	if set.consistency == 0 {
 		return nil
 	}
 	if w.rank == 0 {
-		err = w.b.s.st.SetVolatile(w.rec.ID, set.consistency == Volatile)
+		err = w.b.s.st.SetVolatile(w.entry.ID, set.consistency == Volatile)
 	}
-	if err := agree(c, "set info", w.rec.Name, err); err != nil {
+	if err := agree(c, "set info", w.entry.Name, err); err != nil {
 		return err
 	}
 	w.volatile.Store(set.consistency == Volatile)
@@ -141,16 +141,16 @@ func (w *Win) SetInfo(info comm.Info) error {
 // checkChange refuses changes of what is fixed when a window is made. Saying again what it is, is
 // no change.
 func (w *Win) checkChange(set *settings) error {
-	g := w.rec.Regions[min(w.rank, len(w.rec.Regions)-1)]
+	g := w.entry.Regions[min(w.rank, len(w.entry.Regions)-1)]
 	for _, f := range []struct {
 		key  string
 		same bool
 	}{
 		{KeyManifestation, set.manifestation == 0 || set.manifestation == Manifestation(g.Manifestation)},
-		{KeyStructure, set.structure == 0 || set.structure == Structure(w.rec.Structure)},
-		{KeySync, set.sync == 0 || set.sync == syncOf(w.rec)},
-		{KeyMode, set.mode == 0 || fs.FileMode(set.mode) == w.rec.Mode},
-		{KeyWindowName, set.name == "" || string(set.name) == w.rec.Name},
+		{KeyStructure, set.structure == 0 || set.structure == Structure(w.entry.Structure)},
+		{KeySync, set.sync == 0 || set.sync == syncOf(w.entry)},
+		{KeyMode, set.mode == 0 || fs.FileMode(set.mode) == w.entry.Mode},
+		{KeyWindowName, set.name == "" || string(set.name) == w.entry.Name},
 		{KeyReadOnly, !bool(set.readOnly) || w.b.h.ReadOnly()},
 		{KeyUnsynced, !bool(set.unsynced) || w.b.h.Unsynced()},
 	} {
@@ -171,12 +171,12 @@ func (w *Win) Free() error {
 	if errors.Is(err, rma.ErrFreed) {
 		return err
 	}
-	if w.b.ev != nil && w.b.doom() {
+	if w.b.ev != nil && w.b.removes() {
 		w.b.ev.Put(event.WindowRemoved, uint64(w.b.number), 0, 0)
 	}
 	// When the call returns on any rank, a volatile window is gone.
 	if cerr := w.ctl.Barrier(); err == nil && cerr != nil {
-		err = fail("free", w.rec.Name, cerr)
+		err = fail("free", w.entry.Name, cerr)
 	}
 	return err
 }
@@ -187,12 +187,12 @@ func (w *Win) Free() error {
 // recorded. Store.Remove is no rank's, and is not recorded.
 
 // named records which memory the window is. Nobody else has the window yet.
-func (w *Win) named(maker bool) {
+func (w *Win) traceName(maker bool) {
 	w.b.number = w.TraceID()
 	how := uint8(event.AttachedTo)
 	if maker {
 		how = event.Allocated
 	}
-	name := w.b.ev.Recorder().Names().Spec(event.Origin{Label: w.rec.Name})
+	name := w.b.ev.Recorder().Names().Spec(event.Origin{Label: w.entry.Name})
 	w.b.ev.Put(event.WindowNamed, uint64(w.b.number), 0, event.WindowNamedC(name, how))
 }

@@ -40,7 +40,7 @@ type Disk struct {
 	mu    sync.Mutex
 	files map[uint64]*file             // guarded by mu; by inode, also those that were removed
 	dirs  map[string]map[string]uint64 // guarded by mu; entries by directory; 0: a directory
-	log   []event                      // guarded by mu
+	log   []change                     // guarded by mu
 	// guarded by mu; what the log began with, which is on the disk
 	start int
 }
@@ -52,7 +52,7 @@ type file struct {
 }
 
 // event is one change, or the force of some.
-type event struct {
+type change struct {
 	ino     uint64
 	dir     string
 	entries map[string]int64 // of dir: name → inode, 0: a directory, -1: removed
@@ -68,7 +68,7 @@ type event struct {
 // New begins to log a directory; what is in it is on the disk.
 func New(root string) (*Disk, error) {
 	d := &Disk{root: root, files: make(map[uint64]*file), dirs: make(map[string]map[string]uint64)}
-	err := d.look()
+	err := d.scan()
 	d.start = len(d.log)
 	return d, err
 }
@@ -85,7 +85,7 @@ func (d *Disk) Call(op, path string, off, n int, call func() error) error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	site := Caller()
-	if err := d.look(); err != nil {
+	if err := d.scan(); err != nil {
 		return err
 	}
 	forces := op == "syncFile" || op == "syncRange" || op == "commit"
@@ -100,7 +100,7 @@ func (d *Disk) Call(op, path string, off, n int, call func() error) error {
 	from := len(d.log)
 	if !forces || op == "commit" {
 		err := call()
-		if lerr := d.look(); lerr != nil || err != nil || !forces {
+		if lerr := d.scan(); lerr != nil || err != nil || !forces {
 			return cmp.Or(lerr, err)
 		}
 		// Pages first, then, when they are on the disk, one of the first two, the metas.
@@ -120,14 +120,14 @@ func (d *Disk) Call(op, path string, off, n int, call func() error) error {
 		return err
 	}
 	d.force(path, off, n, op, site, false) // of what there was before the call
-	return d.look()
+	return d.scan()
 }
 
 // Mark logs what was written through mappings, and returns the position in the log.
 func (d *Disk) Mark() (int, error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	err := d.look()
+	err := d.scan()
 	return len(d.log), err
 }
 
@@ -147,18 +147,18 @@ func Caller() string {
 		if _, method, ok := strings.Cut(name, ")."); ok {
 			name, _, _ = strings.Cut(method, ".")
 		}
-		if !more || filepath.Base(f.File) != "system.go" && !slices.Contains(passed, name) {
+		if !more || filepath.Base(f.File) != "system.go" && !slices.Contains(wrappers, name) {
 			return name
 		}
 	}
 }
 
 // passed are functions that make calls on behalf of others.
-var passed = []string{"openFile", "openSegment", "checkSegment", "readHeader", "store.decodeHeader", "header", "headerOf", "setFlags", "SyncEpochs", "openMeta", "openBolt", "bbolt.Open",
-	"syncSegments", "locked", "updateLocked", "viewLocked", "update", "view", "opened", "fileLocked", "alone", "Open", "store.change[...]"}
+var wrappers = []string{"openFile", "openSegment", "checkSegment", "readHeader", "store.decodeHeader", "header", "headerOf", "setFlags", "SyncEpochs", "openMeta", "openBolt", "bbolt.Open",
+	"syncSegments", "locked", "updateLocked", "viewLocked", "update", "view", "opened", "writeEntryLocked", "ifUnused", "Open", "store.change[...]"}
 
 func (d *Disk) force(path string, off, n int, op, site string, lost bool) {
-	e := event{size: -1, force: true, lost: lost, site: op + " by " + site, end: 1 << 62}
+	e := change{size: -1, force: true, lost: lost, site: op + " by " + site, end: 1 << 62}
 	rel, _ := filepath.Rel(d.root, path)
 	if _, ok := d.dirs[rel]; ok {
 		e.dir = rel
@@ -172,7 +172,7 @@ func (d *Disk) force(path string, off, n int, op, site string, lost bool) {
 }
 
 // look logs what has changed.
-func (d *Disk) look() error {
+func (d *Disk) scan() error {
 	seen := map[string]map[string]uint64{}
 	err := filepath.WalkDir(d.root, func(path string, entry fs.DirEntry, err error) error {
 		if err != nil {
@@ -207,7 +207,7 @@ func (d *Disk) look() error {
 		return err
 	}
 	for ino, f := range d.files {
-		if err := d.lookAt(ino, f); err != nil {
+		if err := d.scanFile(ino, f); err != nil {
 			return err
 		}
 	}
@@ -224,20 +224,20 @@ func (d *Disk) look() error {
 			}
 		}
 		if len(changed) > 0 {
-			d.log = append(d.log, event{dir: dir, entries: changed, size: -1})
+			d.log = append(d.log, change{dir: dir, entries: changed, size: -1})
 		}
 	}
 	d.dirs = seen
 	return nil
 }
 
-func (d *Disk) lookAt(ino uint64, f *file) error {
+func (d *Disk) scanFile(ino uint64, f *file) error {
 	data, err := io.ReadAll(io.NewSectionReader(f.f, 0, 1<<30))
 	if err != nil {
 		return err
 	}
 	if len(data) != len(f.data) {
-		d.log = append(d.log, event{ino: ino, size: int64(len(data))})
+		d.log = append(d.log, change{ino: ino, size: int64(len(data))})
 	}
 	for at := 0; at < len(data); at += page {
 		now, old := data[at:min(at+page, len(data))], ""
@@ -245,7 +245,7 @@ func (d *Disk) lookAt(ino uint64, f *file) error {
 			old = string(f.data[at:min(at+page, len(f.data))])
 		}
 		if string(now) != old && !(old == "" && string(now) == string(make([]byte, len(now)))) {
-			d.log = append(d.log, event{ino: ino, at: int64(at), data: now, size: -1})
+			d.log = append(d.log, change{ino: ino, at: int64(at), data: now, size: -1})
 		}
 	}
 	f.data = data
@@ -270,7 +270,7 @@ type State struct {
 	pages map[uint64]map[int64][]byte
 }
 
-func (s *State) apply(e event) {
+func (s *State) apply(e change) {
 	switch {
 	case e.entries != nil:
 		if s.dirs[e.dir] == nil {
@@ -293,7 +293,7 @@ func (s *State) apply(e event) {
 	}
 }
 
-func (e *event) forced(by event) bool {
+func (e *change) forced(by change) bool {
 	if by.dir != "" {
 		return e.dir == by.dir
 	}
@@ -302,9 +302,9 @@ func (e *event) forced(by event) bool {
 
 // after replays the log up to a position, without the forces of a function. It returns what is
 // certainly on the disk, and what may be.
-func (d *Disk) after(position int, without string) (*State, []event) {
+func (d *Disk) replay(position int, without string) (*State, []change) {
 	s := &State{map[string]map[string]int64{}, map[uint64]int64{}, map[uint64]map[int64][]byte{}}
-	var pending []event
+	var pending []change
 	for i, e := range d.log[:position] {
 		switch {
 		case i < d.start:
@@ -312,7 +312,7 @@ func (d *Disk) after(position int, without string) (*State, []event) {
 		case !e.force:
 			pending = append(pending, e)
 		case e.site != without:
-			pending = slices.DeleteFunc(pending, func(p event) bool {
+			pending = slices.DeleteFunc(pending, func(p change) bool {
 				done := p.forced(e) && !(e.lost && p.entries == nil && p.data == nil)
 				if done && !e.lost {
 					s.apply(p)
@@ -326,7 +326,7 @@ func (d *Disk) after(position int, without string) (*State, []event) {
 
 // Full is what there is at a position of the log if nothing is lost.
 func (d *Disk) Full(position int) *State {
-	s, pending := d.after(position, "")
+	s, pending := d.replay(position, "")
 	for _, e := range pending {
 		s.apply(e)
 	}
@@ -337,10 +337,10 @@ func (d *Disk) Full(position int) *State {
 // of what was not forced nothing, all, all but one, one, or what came first. without is the name of
 // a force that has not happened.
 func (d *Disk) States(position int, without string, yield func(*State)) {
-	_, pending := d.after(position, without)
+	_, pending := d.replay(position, without)
 	n := len(pending)
 	some := func(keep func(i int) bool) {
-		s, _ := d.after(position, without)
+		s, _ := d.replay(position, without)
 		for i, e := range pending {
 			if keep(i) {
 				s.apply(e)

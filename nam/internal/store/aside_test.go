@@ -28,7 +28,7 @@ func TestSetAside(t *testing.T) {
 	var said notices
 	s, err := Open(dir, Config{Boot: testBoot, Capacity: 1 << 20, Notice: said.add})
 	require.NoError(t, err)
-	require.Contains(t, said.String(), "7 windows in "+dir+" without a record: set aside")
+	require.Contains(t, said.String(), "7 windows in "+dir+" without a database entry: set aside")
 	list, err := s.List()
 	require.NoError(t, err)
 	require.Empty(t, list)
@@ -38,7 +38,7 @@ func TestSetAside(t *testing.T) {
 	var bytes uint64
 	for _, a := range all {
 		require.NoError(t, a.Problem)
-		require.NotNil(t, a.Record)
+		require.NotNil(t, a.Entry)
 		require.Positive(t, a.Epochs)
 		bytes += a.Bytes
 	}
@@ -58,9 +58,9 @@ func TestSetAside(t *testing.T) {
 	require.ErrorIs(t, err, ErrSize)
 	_, err = s.Restore("nothing", "")
 	require.ErrorIs(t, err, ErrName)
-	rec, err := s.Restore("raw0", "raw")
+	ent, err := s.Restore("raw0", "raw")
 	require.NoError(t, err)
-	require.Equal(t, "raw", rec.Name)
+	require.Equal(t, "raw", ent.Name)
 	require.NoError(t, s.Remove("raw0"))
 	_, err = s.Restore("raw", "")
 	require.ErrorIs(t, err, ErrName, "it is set aside no more")
@@ -68,7 +68,7 @@ func TestSetAside(t *testing.T) {
 	// A window of which a file is lost cannot be restored; it can be dropped.
 	d, err := s.findForTest("distributed0")
 	require.NoError(t, err)
-	require.NoError(t, os.Remove(s.path(d.Record.Files[1].ID)))
+	require.NoError(t, os.Remove(s.path(d.Entry.Files[1].ID)))
 	_, err = s.Restore("distributed0", "")
 	require.ErrorIs(t, err, ErrLost)
 	require.NoError(t, s.Drop("distributed0"))
@@ -81,7 +81,7 @@ func TestSetAside(t *testing.T) {
 	_, err = s.Restore(d.ID.String(), "")
 	require.ErrorIs(t, err, ErrLost)
 	require.NoError(t, s.Drop(d.ID.String()))
-	require.NoFileExists(t, s.path(d.Record.Files[1].ID))
+	require.NoFileExists(t, s.path(d.Entry.Files[1].ID))
 
 	for _, name := range []string{"contiguous0", "contiguous1", "raw1", "many"} {
 		_, err = s.Restore(name, "")
@@ -97,7 +97,7 @@ func TestSetAside(t *testing.T) {
 	require.NoError(t, err)
 	_, err = s.Restore("raw", "raw0")
 	require.NoError(t, err)
-	for i := range 3 { // a long record moves each time, and is never longer than it has to be
+	for i := range 3 { // a long entry moves each time, and is never longer than it has to be
 		_, err = s.Restore("many"+strings.Repeat("y", i), "many"+strings.Repeat("y", i+1))
 		require.NoError(t, err)
 		require.NoError(t, s.Close())
@@ -116,7 +116,7 @@ func TestSetAside(t *testing.T) {
 func (s *Store) findForTest(name string) (Aside, error) {
 	all, err := s.SetAside()
 	for _, a := range all {
-		if a.Record != nil && a.Record.Name == name {
+		if a.Entry != nil && a.Entry.Name == name {
 			return a, err
 		}
 	}
@@ -124,7 +124,7 @@ func (s *Store) findForTest(name string) (Aside, error) {
 }
 
 // What somebody uses is left alone, whatever its header says, and files that are not ours always.
-func TestLiveFilesWithoutRecord(t *testing.T) {
+func TestLiveFilesWithoutEntry(t *testing.T) {
 	dir := memDir(t)
 	s, err := Open(dir, Config{Boot: testBoot})
 	require.NoError(t, err)
@@ -135,7 +135,7 @@ func TestLiveFilesWithoutRecord(t *testing.T) {
 	emptyDatabase(t, dir)
 	s2, err := Open(dir, Config{Boot: testBoot})
 	require.NoError(t, err)
-	require.FileExists(t, s.path(h.Record().ID))
+	require.FileExists(t, s.path(h.Entry().ID))
 	all, err := s2.SetAside()
 	require.NoError(t, err)
 	require.Empty(t, all)
@@ -145,7 +145,7 @@ func TestLiveFilesWithoutRecord(t *testing.T) {
 	s2, err = Open(dir, Config{Boot: testBoot})
 	require.NoError(t, err)
 	requireSound(t, s2)
-	require.NoFileExists(t, s.path(h.Record().ID), "its last user has gone, and it with it")
+	require.NoFileExists(t, s.path(h.Entry().ID), "its last user has gone, and it with it")
 	require.NoError(t, s2.Close())
 	require.NoError(t, s.Close())
 }
@@ -161,7 +161,7 @@ func TestKillWhileBringingBack(t *testing.T) {
 		require.NoError(t, err, step)
 		for _, a := range all {
 			name := ""
-			if a.Record.Name == "many-and-more" {
+			if a.Entry.Name == "many-and-more" {
 				name = "many"
 			}
 			_, err := s.Restore(a.ID.String(), name)
@@ -195,7 +195,7 @@ func TestKillWhileBringingBack(t *testing.T) {
 		require.Empty(t, left, step)
 	}
 	for role, wants := range map[string][]string{
-		"restore": {"restore:filing#1", "restore:filed#1", "header:record#1", "header:written#1", "drop:flagged#1", "drop:unlinked#1"},
+		"restore": {"restore:filing#1", "restore:filed#1", "header:entry#1", "header:written#1", "drop:flagged#1", "drop:unlinked#1"},
 		"repair":  {"repair:kept#1", "init:made#1", "init:filled#1", "repair:made#1"},
 	} {
 		start := copyStore(t, dir)
@@ -261,7 +261,7 @@ func TestKillAndOlderDatabase(t *testing.T) {
 		files := 0
 		for _, a := range all {
 			require.NoError(t, a.Problem, step)
-			files += len(a.Record.Files)
+			files += len(a.Entry.Files)
 			kept++
 			_, err := s.Restore(a.ID.String(), "")
 			require.NoError(t, err, step)
@@ -283,7 +283,7 @@ func TestKillAndOlderDatabase(t *testing.T) {
 
 // The ranks of a distributed window write their headers in any order: one that is complete does not
 // keep a half-made window.
-func TestHalfMadeWithoutRecord(t *testing.T) {
+func TestHalfMadeWithoutEntry(t *testing.T) {
 	for reserved := range 2 {
 		dir := memDir(t)
 		s, err := Open(dir, Config{})

@@ -138,9 +138,9 @@ func TestLostDatabase(t *testing.T) {
 	requireWhole(t, s)
 	requireSound(t, s)
 	require.NoError(t, s.Close())
-	recs, err := Repair(dir, Config{})
+	ents, err := Repair(dir, Config{})
 	require.NoError(t, err)
-	require.Nil(t, recs, "nothing is to be repaired")
+	require.Nil(t, ents, "nothing is to be repaired")
 }
 
 // What stands in the place of the database or the lock and is no file is refused, and nobody waits
@@ -199,7 +199,7 @@ func TestOlderDatabase(t *testing.T) {
 			}
 		}
 		mustRaise(h, w.epochs)
-		require.NoError(t, s.SetVolatile(h.Record().ID, false))
+		require.NoError(t, s.SetVolatile(h.Entry().ID, false))
 		require.NoError(t, h.Release())
 	}
 	gone, err := makeWindow(s, oneRegion("gone", 10))
@@ -225,8 +225,8 @@ func TestOlderDatabase(t *testing.T) {
 	}
 }
 
-// A header may be damaged while its record is whole: whoever attaches gets what was there or an
-// error, and nothing is removed. If the record is lost as well, the file is set aside as long as it
+// A header may be damaged while its entry is whole: whoever attaches gets what was there or an
+// error, and nothing is removed. If the entry is lost as well, the file is set aside as long as it
 // is not dropped.
 func TestDamagedHeaders(t *testing.T) {
 	// passes reports whether a count of epochs in a header is sound though byte at has changed: its
@@ -256,7 +256,7 @@ func TestDamagedHeaders(t *testing.T) {
 		path := filepath.Join(dir, allocDir, file)
 		damages := func(whole []byte, yield func(string, []byte)) {
 			b := append([]byte{}, whole...)
-			for at := range 128 { // the words, and the start of the record
+			for at := range 128 { // the words, and the start of the entry
 				if at >= 108 && at < 124 {
 					continue
 				}
@@ -266,7 +266,7 @@ func TestDamagedHeaders(t *testing.T) {
 				}
 				b[at] = whole[at]
 			}
-			for _, at := range []int{recordAt, recordAt + 40, len(whole) - 4096} {
+			for _, at := range []int{inlineAt, inlineAt + 40, len(whole) - 4096} {
 				b[at] ^= 0x81
 				if at < headerSize || w.req.Name == "many" {
 					yield(fmt.Sprintf("%s: byte %d", w.req.Name, at), b)
@@ -292,7 +292,7 @@ func TestDamagedHeaders(t *testing.T) {
 			require.NoError(t, s.Close())
 			require.Equal(t, before, segments(t, dir), "%s: removed", what)
 		})
-		// Without any record.
+		// Without any entry.
 		meta := readAll(t, filepath.Join(dir, metaName))
 		damageFile(t, path, damages, func(what string) {
 			require.NoError(t, os.Remove(filepath.Join(dir, metaName)))
@@ -321,21 +321,21 @@ func TestDamagedHeaders(t *testing.T) {
 	require.NoError(t, s.Close())
 }
 
-// A record that is damaged, or filed under another window's name, is ErrCorrupt for every call that
+// An entry that is damaged, or filed under another window's name, is ErrCorrupt for every call that
 // needs it, and harms no other window.
-func TestDamagedRecordIsNamed(t *testing.T) {
+func TestDamagedEntryIsNamed(t *testing.T) {
 	for name, damage := range map[string]func(tx *txn, id, other ID) error{
 		"a bit": func(tx *txn, id, _ ID) error {
-			b := bytes.Clone(tx.tx.Bucket(bucketRecords).Get(id[:]))
+			b := bytes.Clone(tx.tx.Bucket(bucketEntries).Get(id[:]))
 			b[len(b)/2] ^= 4
-			return tx.tx.Bucket(bucketRecords).Put(id[:], b)
+			return tx.tx.Bucket(bucketEntries).Put(id[:], b)
 		},
 		"cut off": func(tx *txn, id, _ ID) error {
-			b := bytes.Clone(tx.tx.Bucket(bucketRecords).Get(id[:]))
-			return tx.tx.Bucket(bucketRecords).Put(id[:], b[:len(b)-1])
+			b := bytes.Clone(tx.tx.Bucket(bucketEntries).Get(id[:]))
+			return tx.tx.Bucket(bucketEntries).Put(id[:], b[:len(b)-1])
 		},
 		"another's": func(tx *txn, id, other ID) error {
-			return tx.tx.Bucket(bucketRecords).Put(id[:], bytes.Clone(tx.tx.Bucket(bucketRecords).Get(other[:])))
+			return tx.tx.Bucket(bucketEntries).Put(id[:], bytes.Clone(tx.tx.Bucket(bucketEntries).Get(other[:])))
 		},
 		"a short id": func(tx *txn, id, _ ID) error {
 			return tx.tx.Bucket(bucketNames).Put([]byte("bad"), id[:3])
@@ -346,18 +346,18 @@ func TestDamagedRecordIsNamed(t *testing.T) {
 		for _, name := range []string{"bad", "good", "aside"} {
 			h, err := makeWindow(s, oneRegion(name, 64))
 			require.NoError(t, err)
-			ids[name] = h.rec.ID
+			ids[name] = h.entry.ID
 			require.NoError(t, h.Release())
 		}
 		require.NoError(t, s.update(func(tx *txn) error {
 			tx.dirty = true
-			aside := ids["aside"] // its file is without a record
+			aside := ids["aside"] // its file is without an entry
 			return errors.Join(damage(tx, ids["bad"], ids["good"]),
-				tx.tx.Bucket(bucketNames).Delete([]byte("aside")), tx.tx.Bucket(bucketRecords).Delete(aside[:]))
+				tx.tx.Bucket(bucketNames).Delete([]byte("aside")), tx.tx.Bucket(bucketEntries).Delete(aside[:]))
 		}))
 		_, err := s.Stat("bad")
 		require.ErrorIs(t, err, ErrCorrupt, name)
-		require.ErrorContains(t, err, map[string]string{"a bit": "metadata record: checksum", "cut off": "metadata record: checksum", "another's": "is filed under",
+		require.ErrorContains(t, err, map[string]string{"a bit": "metadata entry: checksum", "cut off": "metadata entry: checksum", "another's": "is filed under",
 			"a short id": `name "bad" leads to an id of 3 bytes`}[name])
 		if name != "a short id" {
 			_, err = s.StatID(ids["bad"])

@@ -10,7 +10,7 @@ import (
 	"syscall"
 )
 
-// What can go wrong with a store. Package nam exports these under the same names.
+// Errors of a store. Package nam exports them under the same names.
 var (
 	ErrExist       = errors.New("name is in use")
 	ErrName        = errors.New("no such window")
@@ -26,8 +26,8 @@ var (
 	ErrUnsynced    = errors.New("the machine has stopped before the window was on the disk")
 )
 
-// ErrGone is ErrLost for a file that is not there, is too short, or is none, which ErrCorrupt
-// covers as well: the store's files are damaged, and with them the memory is lost.
+// ErrGone is ErrLost for a file that is missing, too short, or not a regular file. It matches
+// ErrCorrupt as well: the store's files are damaged, and with them the memory is lost.
 var ErrGone error = goneError{}
 
 type goneError struct{}
@@ -35,7 +35,7 @@ type goneError struct{}
 func (goneError) Error() string        { return ErrLost.Error() }
 func (goneError) Is(target error) bool { return target == ErrLost || target == ErrCorrupt }
 
-// spaceError recognises a full disk in the error of an action.
+// spaceError returns ErrNoSpace for a full disk. action says what failed.
 func spaceError(err error, action string) error {
 	if err == nil {
 		return nil
@@ -46,7 +46,7 @@ func spaceError(err error, action string) error {
 	return fmt.Errorf("%s on disk: %w", action, err)
 }
 
-// accessError recognises missing rights.
+// accessError returns ErrAccess for missing rights.
 func accessError(err error) error {
 	if errors.Is(err, fs.ErrPermission) || errors.Is(err, syscall.EROFS) {
 		return fmt.Errorf("%w: %w", ErrAccess, err)

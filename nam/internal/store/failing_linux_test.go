@@ -61,25 +61,25 @@ func slotted(name string) Request {
 }
 
 func slot(h *Handle, rank int, k uint64) []byte {
-	size := h.rec.Regions[rank].Size / 3
+	size := h.entry.Regions[rank].Size / 3
 	return h.Region(rank)[(k-1)*size : k*size]
 }
 
 // fence fills slot k and counts it, as a fence of package nam does.
 func fence(h *Handle, k uint64) error {
-	for rank := range h.rec.Regions {
+	for rank := range h.entry.Regions {
 		b := slot(h, rank, k)
 		for i := range b {
 			b[i] = byte(k) * 17
 		}
-		if h.rec.SyncEpoch {
-			if err := h.Sync(rank, 0, int(h.rec.Regions[rank].Size)); err != nil {
+		if h.entry.SyncEpoch {
+			if err := h.Sync(rank, 0, int(h.entry.Regions[rank].Size)); err != nil {
 				h.Break()
 				return fmt.Errorf("%w: %w", ErrLost, err)
 			}
 		}
 	}
-	if err := h.Raise(k); err != nil || !h.rec.SyncEpoch {
+	if err := h.Raise(k); err != nil || !h.entry.SyncEpoch {
 		return err
 	}
 	return h.SyncEpochs()
@@ -199,7 +199,7 @@ func protocols() map[string]protocol {
 			if err != nil {
 				return err
 			}
-			if err = s.SetVolatile(h.rec.ID, false); err == nil {
+			if err = s.SetVolatile(h.entry.ID, false); err == nil {
 				done()
 			}
 			return errors.Join(err, h.Release())
@@ -209,7 +209,7 @@ func protocols() map[string]protocol {
 			if err != nil {
 				return err
 			}
-			if err = s.SetVolatile(h.rec.ID, true); err == nil {
+			if err = s.SetVolatile(h.entry.ID, true); err == nil {
 				done()
 			}
 			return errors.Join(err, h.Release())
@@ -220,7 +220,7 @@ func protocols() map[string]protocol {
 			if err != nil {
 				return err
 			}
-			if err = s.Doom(h.rec.ID); err == nil {
+			if err = s.Doom(h.entry.ID); err == nil {
 				done()
 			}
 			return errors.Join(err, h.Release())
@@ -330,8 +330,8 @@ func describe(dir string, boot ID) string {
 	asides, err := s.SetAside()
 	for _, a := range asides {
 		name := "?"
-		if a.Record != nil {
-			name = a.Record.Name
+		if a.Entry != nil {
+			name = a.Entry.Name
 		}
 		all = append(all, fmt.Sprint("aside ", name, a.Epochs, a.Problem != nil))
 	}
@@ -369,16 +369,16 @@ func left(dir string) (all []string) {
 
 // mayFail are the calls whose error the caller need not be told, and why.
 var mayFail = map[string]string{
-	"open by look":        "a file without a record that cannot be read is set aside",
-	"read by look":        "the same",
-	"open by reconcile":   "its record is taken as it is; who attaches is told",
+	"open by inspectFile": "a file without an entry that cannot be read is set aside",
+	"read by inspectFile": "the same",
+	"open by reconcile":   "its entry is taken as it is; who attaches is told",
 	"read by reconcile":   "the same",
 	"open by inUse":       "not knowing counts as yes",
 	"lock by inUse":       "the same",
 	"open by makeMeta":    "to reserve blocks is best effort",
 	"read by doomLocked":  "what is damaged can be removed",
-	"read by entry":       "who attaches is told",
-	"open by entry":       "the same",
+	"read by status":      "who attaches is told",
+	"open by status":      "the same",
 	"remove by unlink":    "what another user's process left and cannot be removed is noticed, and stays",
 	"read by inspectMeta": "Repair replaces a database that cannot be read, and keeps it",
 	"link by keepDamaged": "it is renamed instead",
@@ -408,7 +408,7 @@ func TestEachCallFails(t *testing.T) {
 			}, func() {}))
 			end, err := d.Mark()
 			require.NoError(t, err)
-			texts := told{t: t, boot: boot, seen: map[string]string{}}
+			texts := describer{t: t, boot: boot, seen: map[string]string{}}
 			legal := map[string]bool{}
 			for at := d.Start(); at <= end; at++ {
 				legal[texts.describe(d.Full(at))] = true
@@ -450,7 +450,7 @@ func TestEachCallFails(t *testing.T) {
 				}
 				require.Empty(t, left(dir), what)
 				text := describe(dir, boot)
-				if silent && strings.Contains(site, "look") {
+				if silent && strings.Contains(site, "inspectFile") {
 					require.NotContains(t, text, "BAD", what)
 					continue
 				}

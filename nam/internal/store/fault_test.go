@@ -23,14 +23,14 @@ func TestFileCutUnderAMapping(t *testing.T) {
 			require.NoError(t, err)
 			other, err := s.Attach("w", readOnly, false)
 			require.NoError(t, err)
-			require.NoError(t, os.Truncate(s.path(h.Record().ID), size))
+			require.NoError(t, os.Truncate(s.path(h.Entry().ID), size))
 			m := other.Region(0)
 			require.ErrorIs(t, other.Guard(func() { sink = m[2*headerSize] }), ErrLost)
 			require.ErrorIs(t, h.Guard(func() { copy(h.Region(0), make([]byte, 100)) }), ErrLost)
 			_, err = h.Epochs()
 			_, ferr := h.flags()
 			if size == 0 {
-				for _, err := range []error{err, ferr, h.Raise(1), h.begin(&header{boot: otherBoot})} {
+				for _, err := range []error{err, ferr, h.Raise(1), h.markInUse(&header{boot: otherBoot})} {
 					require.ErrorIs(t, err, ErrLost)
 				}
 				h.Break()

@@ -18,7 +18,7 @@ import (
 func (s *Store) allocPath() string { return filepath.Join(s.dir, allocDir) }
 func (s *Store) path(id ID) string { return filepath.Join(s.allocPath(), id.String()+suffix) }
 
-// parseFileName returns the id that a name in the allocation directory stands for.
+// parseFileName returns the ID in the name of a file of the allocation directory.
 func parseFileName(name string) (id ID, ok bool) {
 	digits, found := strings.CutSuffix(name, suffix)
 	if !found || len(digits) != 2*len(id) {
@@ -29,7 +29,7 @@ func parseFileName(name string) (id ID, ok bool) {
 }
 
 // openFile opens a file that another process may have replaced by anything: it follows no link,
-// waits for nobody at the other end of a pipe, and refuses what is not a regular file.
+// does not block on a pipe, and refuses everything but a regular file.
 func (s *Store) openFile(path string, flags int) (*os.File, error) {
 	f, err := s.open(path, flags|openSafely, 0)
 	if notRegular(err) {
@@ -50,10 +50,10 @@ func (s *Store) openFile(path string, flags int) (*os.File, error) {
 }
 
 // openSegment opens file i of an allocation. Errors: ErrGone, ErrAccess.
-func (s *Store) openSegment(rec *Record, i, flags int) (*os.File, error) {
-	f, err := s.openFile(s.path(rec.Files[i].ID), flags)
+func (s *Store) openSegment(ent *Entry, i, flags int) (*os.File, error) {
+	f, err := s.openFile(s.path(ent.Files[i].ID), flags)
 	if errors.Is(err, fs.ErrNotExist) {
-		return nil, fmt.Errorf("%w: %q has lost its file %v", ErrGone, rec.Name, rec.Files[i].ID)
+		return nil, fmt.Errorf("%w: %q has lost its file %v", ErrGone, ent.Name, ent.Files[i].ID)
 	}
 	if err != nil {
 		return nil, accessError(err)
@@ -61,53 +61,53 @@ func (s *Store) openSegment(rec *Record, i, flags int) (*os.File, error) {
 	return f, nil
 }
 
-// checkSegment reads the header of an open file of an allocation and holds it against the record.
+// checkSegment reads the header of an open file of an allocation and compares it with the entry.
 // Errors: ErrGone, ErrCorrupt, ErrVersion.
-func (s *Store) checkSegment(f *os.File, rec *Record, i int) (*header, error) {
-	file := rec.Files[i]
+func (s *Store) checkSegment(f *os.File, ent *Entry, i int) (*header, error) {
+	file := ent.Files[i]
 	st, err := f.Stat()
 	if err != nil {
 		return nil, err
 	}
 	if want := fileSize(file.Bytes); uint64(st.Size()) < want {
-		return nil, fmt.Errorf("%w: %q: file %v has %d bytes, its record says %d", ErrGone, rec.Name, file.ID, st.Size(), want)
+		return nil, fmt.Errorf("%w: %q: file %v has %d bytes, its entry says %d", ErrGone, ent.Name, file.ID, st.Size(), want)
 	}
 	h, err := s.readHeader(f)
 	if errors.Is(err, errIncomplete) {
 		err = fmt.Errorf("%w: %w", ErrCorrupt, err)
 	}
 	if err != nil {
-		return nil, fmt.Errorf("%q: file %v: %w", rec.Name, file.ID, err)
+		return nil, fmt.Errorf("%q: file %v: %w", ent.Name, file.ID, err)
 	}
-	if h.id != file.ID || h.data != file.Bytes || h.layout > 1 && h.first != rec.ID {
-		return nil, fmt.Errorf("%w: %q: the header of file %v describes another file", ErrCorrupt, rec.Name, file.ID)
+	if h.id != file.ID || h.data != file.Bytes || h.layout > 1 && h.first != ent.ID {
+		return nil, fmt.Errorf("%w: %q: the header of file %v describes another file", ErrCorrupt, ent.Name, file.ID)
 	}
 	return h, nil
 }
 
 // header reads the header of an allocation's first file. Preconditions: the store lock is held, so
 // the file is not removed meanwhile.
-func (s *Store) header(rec *Record) (*header, error) {
-	f, err := s.openSegment(rec, 0, os.O_RDONLY)
+func (s *Store) header(ent *Entry) (*header, error) {
+	f, err := s.openSegment(ent, 0, os.O_RDONLY)
 	if err != nil {
 		return nil, err
 	}
 	defer f.Close()
-	return s.checkSegment(f, rec, 0)
+	return s.checkSegment(f, ent, 0)
 }
 
-// setFlags sets and clears bits in the header, and forces it to the disk. Preconditions: the
-// exclusive store lock is held, which keeps other changes of volatile and doomed away.
-func (s *Store) setFlags(rec *Record, set, clear uint32) error {
-	f, err := s.openSegment(rec, 0, os.O_RDWR)
+// setFlags sets and clears bits of the header's flags, and forces them to the disk. Preconditions:
+// the exclusive store lock is held, so no other process changes volatile and doomed.
+func (s *Store) setFlags(ent *Entry, set, clear uint32) error {
+	f, err := s.openSegment(ent, 0, os.O_RDWR)
 	if err != nil {
 		return err
 	}
 	defer f.Close()
-	if h, err := s.checkSegment(f, rec, 0); err != nil {
+	if h, err := s.checkSegment(f, ent, 0); err != nil {
 		return err
 	} else if h.layout == 1 {
-		return fmt.Errorf("%w: %q: file %v has layout 1", ErrVersion, rec.Name, rec.ID)
+		return fmt.Errorf("%w: %q: file %v has layout 1", ErrVersion, ent.Name, ent.ID)
 	}
 	m, err := s.mapFile(f, headerSize, false)
 	if err != nil {
@@ -120,8 +120,9 @@ func (s *Store) setFlags(rec *Record, set, clear uint32) error {
 	return s.syncRange(f, m, 0, headerSize)
 }
 
-// changeFlags sets and clears bits of a mapped header. Damaged flags are none: a bit that the
-// damage has set must not become one that is whole, and the window be taken for a removed one.
+// changeFlags sets and clears bits of the flags in a mapped header. Damaged flags count as none:
+// otherwise a bit that the damage has set would become a valid flag, and an intact window could be
+// taken for a removed one.
 func changeFlags(m []byte, set, clear uint32) {
 	for w := flagsWord(m); ; {
 		old := w.Load()
@@ -133,7 +134,7 @@ func changeFlags(m []byte, set, clear uint32) {
 }
 
 // checkAccess compares the mode with this user, as for a file.
-func checkAccess(rec *Record, readOnly bool) error {
+func checkAccess(ent *Entry, readOnly bool) error {
 	uid := os.Geteuid()
 	want, verb := fs.FileMode(0o6), "written"
 	if readOnly {
@@ -143,15 +144,15 @@ func checkAccess(rec *Record, readOnly bool) error {
 	switch {
 	case uid == 0:
 		have = 0o7
-	case uint32(uid) == rec.UID:
-		have = rec.Mode >> 6 & 7
-	case uint32(os.Getegid()) == rec.GID:
-		have = rec.Mode >> 3 & 7
+	case uint32(uid) == ent.UID:
+		have = ent.Mode >> 6 & 7
+	case uint32(os.Getegid()) == ent.GID:
+		have = ent.Mode >> 3 & 7
 	default:
-		have = rec.Mode & 7
+		have = ent.Mode & 7
 	}
 	if have&want != want {
-		return fmt.Errorf("%w: %q (owner %d, mode %#o) may not be %s by user %d", ErrAccess, rec.Name, rec.UID, rec.Mode, verb, uid)
+		return fmt.Errorf("%w: %q (owner %d, mode %#o) may not be %s by user %d", ErrAccess, ent.Name, ent.UID, ent.Mode, verb, uid)
 	}
 	return nil
 }

@@ -51,7 +51,7 @@ func TestFullDisk(t *testing.T) {
 		}
 	}
 	for _, h := range held {
-		require.NoError(t, s.Remove(h.Record().Name))
+		require.NoError(t, s.Remove(h.Entry().Name))
 		require.NoError(t, h.Release())
 	}
 	requireSound(t, s)

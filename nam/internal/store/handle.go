@@ -18,67 +18,68 @@ type handleKey struct {
 }
 
 // Handle is a mapped allocation, shared by all its users in this process. Each Attach must be
-// paired with a Release; after its own Release a user must not touch the memory.
+// paired with a Release. After its own Release a user must not touch the memory.
 type Handle struct {
 	// constant after construction
 	s     *Store
 	key   handleKey
-	rec   *Record
+	entry *Entry
 	files []*os.File // the first holds the shared flock that says "in use"
 	maps  [][]byte
 
 	layout int // of the files; 1 only in a store that cannot be written
-	// the machine has stopped before the window was on the disk, and nobody has accepted that
+	// the machine stopped before the window was on the disk, and Accept has not been called
 	unsynced  bool
-	vouched   uint64 // epochs that are on the disk all the same, if unsynced
-	rawEpochs uint64 // as counted when it was mapped
+	vouched   uint64 // if unsynced: epochs that are on the disk
+	rawEpochs uint64 // the epoch count when it was mapped
 
 	refs int        // guarded by s.mu
-	rmw  sync.Mutex // read-modify-write on the memory by this process; see Exclusive
+	rmw  sync.Mutex // serializes Exclusive in this process
 }
 
-// Attach maps a ready window by name. ErrUnsynced: the machine has stopped before it was on the
-// disk; with anyway it is mapped, for reading only.
+// Attach maps a ready window by name. It returns ErrUnsynced if the machine stopped before the
+// window was on the disk. With anyway, such a window is mapped, for reading only.
 func (s *Store) Attach(name string, readOnly, anyway bool) (*Handle, error) {
-	return s.attach(readOnly, anyway, func(tx *txn) (*Record, error) {
-		rec, err := tx.byName(name)
-		if err == nil && rec.State != Ready {
-			err = fmt.Errorf("%w: %q is still %v", ErrName, name, rec.State)
+	return s.attach(readOnly, anyway, func(tx *txn) (*Entry, error) {
+		ent, err := tx.byName(name)
+		if err == nil && ent.State != Ready {
+			err = fmt.Errorf("%w: %q is still %v", ErrName, name, ent.State)
 		}
-		return rec, err
+		return ent, err
 	})
 }
 
-// AttachID maps an allocation that its creator is still making, or a ready one.
+// AttachID maps an allocation that is in state creating or ready.
 func (s *Store) AttachID(id ID, readOnly, anyway bool) (*Handle, error) {
-	return s.attach(readOnly, anyway, func(tx *txn) (*Record, error) {
-		rec, err := tx.byID(id)
-		if err == nil && rec.State == Deleting {
-			err = fmt.Errorf("%w: %q was removed", ErrName, rec.Name)
+	return s.attach(readOnly, anyway, func(tx *txn) (*Entry, error) {
+		ent, err := tx.byID(id)
+		if err == nil && ent.State == Deleting {
+			err = fmt.Errorf("%w: %q was removed", ErrName, ent.Name)
 		}
-		return rec, err
+		return ent, err
 	})
 }
 
-func (s *Store) attach(readOnly, anyway bool, find func(*txn) (*Record, error)) (*Handle, error) {
+func (s *Store) attach(readOnly, anyway bool, find func(*txn) (*Entry, error)) (*Handle, error) {
 	if s.readOnly != nil && !readOnly {
 		return nil, fmt.Errorf("%w: the store is open for reading only (%w), and so are its windows", ErrAccess, s.readOnly)
 	}
 	var h *Handle
-	// The store lock is held until the flock on the first file is: nobody can remove it in between.
+	// The store lock is held until the flock on the first file is held, so the window cannot be
+	// removed in between.
 	err := s.view(func(tx *txn) error {
-		rec, err := find(tx)
+		ent, err := find(tx)
 		if err != nil {
 			return err
 		}
-		if rec.State == Ready { // whoever helps to make it may write
-			if err := checkAccess(rec, readOnly); err != nil {
+		if ent.State == Ready { // a rank that helps to make the window may write
+			if err := checkAccess(ent, readOnly); err != nil {
 				return err
 			}
 		}
-		key := handleKey{rec.ID, readOnly}
+		key := handleKey{ent.ID, readOnly}
 		if h = s.handles[key]; h == nil {
-			if h, err = s.mapRecord(rec, key); err != nil {
+			if h, err = s.mapFiles(ent, key); err != nil {
 				return err
 			}
 		}
@@ -87,7 +88,7 @@ func (s *Store) attach(readOnly, anyway bool, find func(*txn) (*Record, error)) 
 				h.unmap()
 			}
 			return fmt.Errorf("%w: %q counts %d epochs and can vouch for %d of them; look at it with ReadOnly and Unsynced, "+
-				"and take the rest as true with weft nam accept", ErrUnsynced, h.rec.Name, h.rawEpochs, h.vouched)
+				"and take the rest as true with weft nam accept", ErrUnsynced, h.entry.Name, h.rawEpochs, h.vouched)
 		}
 		h.refs++
 		s.handles[key] = h
@@ -99,8 +100,8 @@ func (s *Store) attach(readOnly, anyway bool, find func(*txn) (*Record, error)) 
 	return h, nil
 }
 
-func (s *Store) mapRecord(rec *Record, key handleKey) (_ *Handle, err error) {
-	h := &Handle{s: s, key: key, rec: rec}
+func (s *Store) mapFiles(ent *Entry, key handleKey) (_ *Handle, err error) {
+	h := &Handle{s: s, key: key, entry: ent}
 	defer func() {
 		if err != nil {
 			h.unmap()
@@ -110,24 +111,24 @@ func (s *Store) mapRecord(rec *Record, key handleKey) (_ *Handle, err error) {
 	if key.readOnly {
 		flags = os.O_RDONLY
 	}
-	for i, file := range rec.Files {
-		f, err := s.openSegment(rec, i, flags)
+	for i, file := range ent.Files {
+		f, err := s.openSegment(ent, i, flags)
 		if err != nil {
 			return nil, err
 		}
 		h.files = append(h.files, f)
 		if i == 0 {
 			if ok, err := s.tryLock(f, false); err != nil || !ok {
-				return nil, errors.Join(fmt.Errorf("%w: %q: its file is locked", ErrBusy, rec.Name), err)
+				return nil, errors.Join(fmt.Errorf("%w: %q: its file is locked", ErrBusy, ent.Name), err)
 			}
 		}
-		// A mapping beyond the end of the file would fault later: look now.
-		head, err := s.checkSegment(f, rec, i)
+		// A mapping beyond the end of the file would fault later: check now.
+		head, err := s.checkSegment(f, ent, i)
 		if err != nil {
 			return nil, err
 		}
 		if head.layout == 1 && s.readOnly == nil {
-			return nil, fmt.Errorf("%w: %q: file %v has layout 1", ErrVersion, rec.Name, file.ID)
+			return nil, fmt.Errorf("%w: %q: file %v has layout 1", ErrVersion, ent.Name, file.ID)
 		}
 		m, err := s.mapFile(f, fileSize(file.Bytes), key.readOnly)
 		if err != nil {
@@ -138,11 +139,11 @@ func (s *Store) mapRecord(rec *Record, key handleKey) (_ *Handle, err error) {
 			continue
 		}
 		if head.badEpochs {
-			return nil, badEpochs(rec)
+			return nil, badEpochs(ent)
 		}
-		h.layout, h.unsynced, h.rawEpochs, h.vouched = head.layout, s.unsynced(rec, head), head.epochs, head.vouched
+		h.layout, h.unsynced, h.rawEpochs, h.vouched = head.layout, s.unsynced(ent, head), head.epochs, head.vouched
 		if !h.unsynced && !key.readOnly {
-			if err := h.begin(head); err != nil {
+			if err := h.markInUse(head); err != nil {
 				return nil, err
 			}
 		}
@@ -162,25 +163,25 @@ func (h *Handle) unmap() error {
 	return err
 }
 
-// Release ends one user's use. The last one of this process unmaps, and forces what was written to
-// the disk before if the window is to stay; the last one of all removes what is doomed, and marks
-// as clean what stays.
+// Release ends one user's use. The last user of this process first forces to the disk what was
+// written, if the window stays, and unmaps. The last user of all processes removes the window if it
+// is doomed or volatile, and marks it as clean otherwise.
 func (h *Handle) Release() error {
 	s := h.s
 	s.mu.Lock()
 	last := h.refs == 1
 	s.mu.Unlock()
 	var err error
-	if last { // whoever attaches meanwhile does the same at its end
+	if last { // a user that attaches meanwhile does the same at its end
 		err = h.flush()
 	}
-	settle, lerr := h.letGo()
+	settle, lerr := h.unref()
 	err = errors.Join(err, lerr)
 	if !settle {
 		return err
 	}
-	// The data is on the disk. If only the mark cannot be made, the window says less than it could.
-	if serr := s.settle(h.rec, h.key.readOnly); !errors.Is(serr, ErrBusy) && !errors.Is(serr, ErrGone) {
+	// The data is on the disk. If only the mark fails, fewer epochs are certain than could be.
+	if serr := s.settle(h.entry, h.key.readOnly); !errors.Is(serr, ErrBusy) && !errors.Is(serr, ErrGone) {
 		err = errors.Join(err, serr)
 	}
 	s.mu.Lock()
@@ -189,28 +190,29 @@ func (h *Handle) Release() error {
 	return errors.Join(err, s.closedLocked())
 }
 
-// letGo ends one user's use, and the mapping with the last one. settle: the caller is to call
-// Store.settle, and is counted as settling until it has.
-func (h *Handle) letGo() (settle bool, err error) {
+// unref ends one user's use, and with the last use the mapping. settle: the caller must call
+// Store.settle, and is counted in settling until it has.
+func (h *Handle) unref() (settle bool, err error) {
 	s := h.s
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if h.refs <= 0 {
-		panic(fmt.Sprintf("store: release of window %q, which has %d users", h.rec.Name, h.refs))
+		panic(fmt.Sprintf("store: release of window %q, which has %d users", h.entry.Name, h.refs))
 	}
 	h.refs--
 	if h.refs > 0 {
 		return false, nil
 	}
 	delete(s.handles, h.key)
-	// First let go, then look: a remover first sets the flag and then tries the lock. So either it
-	// finds the lock free, or this finds the flag.
+	// Unlock first, then read the flags. A remover does the opposite: it sets the flag first, and
+	// then tries the lock. So either the remover finds the lock free, or this process finds the
+	// flag.
 	err = unlock(h.files[0])
 	flags, ferr := h.flags()
-	settle = h.inUseUnclean()
+	settle = h.needsSettle()
 	err = errors.Join(err, h.unmap())
 	if s.readOnly == nil && (ferr != nil || flags&(headDoomed|headVolatile) != 0) {
-		// without a header the record decides
+		// without a header the entry decides
 		err = errors.Join(err, s.reclaim(h.key.id))
 	}
 	if settle {
@@ -219,7 +221,7 @@ func (h *Handle) letGo() (settle bool, err error) {
 	return settle, errors.Join(err, s.closedLocked())
 }
 
-// closedLocked closes the lock file after Close, when nobody needs it any more. Preconditions: s.mu
+// closedLocked closes the lock file after Close, when it is no longer needed. Preconditions: s.mu
 // is held.
 func (s *Store) closedLocked() error {
 	if !s.closing || len(s.handles) > 0 || s.settling > 0 {
@@ -228,25 +230,25 @@ func (s *Store) closedLocked() error {
 	return s.closeLock()
 }
 
-// Record of the allocation as it was when it was mapped. The caller must not change it.
-func (h *Handle) Record() *Record { return h.rec }
+// Entry is the allocation's entry when it was mapped. The caller must not change it.
+func (h *Handle) Entry() *Entry { return h.entry }
 
 // ReadOnly says whether stores to the memory are impossible.
 func (h *Handle) ReadOnly() bool { return h.key.readOnly }
 
-// Unsynced says whether the machine has stopped before the window was on the disk.
+// Unsynced says whether the machine stopped before the window was on the disk.
 func (h *Handle) Unsynced() bool { return h.unsynced }
 
 // Region is the memory of one rank of the creating group.
 func (h *Handle) Region(rank int) []byte {
-	g := h.rec.Regions[rank]
+	g := h.entry.Regions[rank]
 	lo := headerSize + g.Offset
 	return h.maps[g.File][lo : lo+g.Size : lo+g.Size]
 }
 
-// Epochs is the number of fences of the creating group whose data is complete; if the machine has
-// stopped before the window was on the disk, that of those that are. ErrLost, ErrCorrupt: the count
-// is not there, or damaged.
+// Epochs is the number of fences of the creating group whose data is complete. If the machine
+// stopped before the window was on the disk, it is the number of epochs that are certainly on the
+// disk. Errors: ErrLost if the count is gone, ErrCorrupt if it is damaged.
 func (h *Handle) Epochs() (n uint64, err error) {
 	if h.unsynced {
 		return h.vouched, nil
@@ -255,25 +257,25 @@ func (h *Handle) Epochs() (n uint64, err error) {
 	if err := h.Guard(func() { w = epochsWord(h.maps[0]).Load() }); err != nil || h.layout == 1 {
 		return w, err
 	}
-	n, ok := unpackCount(w, h.rec.ID)
+	n, ok := unpackCount(w, h.entry.ID)
 	if !ok {
-		return 0, badEpochs(h.rec)
+		return 0, badEpochs(h.entry)
 	}
 	return n, nil
 }
 
-// Raise lifts the epoch count to at least n. Errors: as of Epochs.
+// Raise increases the epoch count to at least n. Errors as for Epochs.
 func (h *Handle) Raise(n uint64) error {
 	var damaged error
 	err := h.Guard(func() {
 		for w := epochsWord(h.maps[0]); ; {
 			old := w.Load()
-			cur, ok := unpackCount(old, h.rec.ID)
+			cur, ok := unpackCount(old, h.entry.ID)
 			if !ok {
-				damaged = badEpochs(h.rec)
+				damaged = badEpochs(h.entry)
 				return
 			}
-			if cur >= n || w.CompareAndSwap(old, packCount(n, h.rec.ID)) {
+			if cur >= n || w.CompareAndSwap(old, packCount(n, h.entry.ID)) {
 				return
 			}
 		}
@@ -284,17 +286,17 @@ func (h *Handle) Raise(n uint64) error {
 // Break stops the epoch count: an epoch of the creating group could not be made durable, or part of
 // the memory is gone.
 func (h *Handle) Break() {
-	// If the header is gone as well, nobody can count any more.
+	// If the header is gone as well, no process can count epochs.
 	_ = h.Guard(func() { changeFlags(h.maps[0], headBroken, 0) })
 }
 
-// Broken says whether Break was called, by anybody.
+// Broken says whether any process has called Break.
 func (h *Handle) Broken() bool {
 	flags, err := h.flags()
 	return err != nil || flags&headBroken != 0
 }
 
-// flags are those of the header; damaged ones are none.
+// flags returns the flags of the header; damaged flags count as none.
 func (h *Handle) flags() (flags uint32, err error) {
 	err = h.Guard(func() { flags = flagsWord(h.maps[0]).Load() })
 	if h.layout > 1 {
@@ -305,33 +307,34 @@ func (h *Handle) flags() (flags uint32, err error) {
 
 // Sync forces bytes [off, off+n) of a region to the disk.
 func (h *Handle) Sync(rank, off, n int) error {
-	g := h.rec.Regions[rank]
+	g := h.entry.Regions[rank]
 	return h.s.syncRange(h.files[g.File], h.maps[g.File], headerSize+int(g.Offset)+off, n)
 }
 
 // SyncEpochs forces the epoch count to the disk.
 func (h *Handle) SyncEpochs() error { return h.s.syncRange(h.files[0], h.maps[0], 0, headerSize) }
 
-// populateBytes is how much of a region is made present at a time, in 2 to 6 ms: what whoever stops
-// Populate waits for, and what keeps the kernel's lock of the address space from other threads.
+// populateBytes is how much of a region is made present at a time, in 2 to 6 ms. It bounds how long
+// a caller that stops Populate waits, and how long other threads wait for the kernel's lock of the
+// address space.
 const populateBytes = 4 << 20
 
 // Populate makes the pages of a region present, from the first to the last, so that the first store
-// to each costs no page fault. It ends early when stop says so.
+// to each page costs no page fault. It ends early when stop returns true.
 func (h *Handle) Populate(rank int, stop func() bool) {
-	g := h.rec.Regions[rank]
+	g := h.entry.Regions[rank]
 	for off := 0; off < int(g.Size) && !stop(); off += populateBytes {
 		shmem.Populate(h.maps[g.File], headerSize+int(g.Offset)+off, min(populateBytes, int(g.Size)-off))
 		h.s.step("prefault")
 	}
 }
 
-// Exclusive runs fn while nobody else is in Exclusive on any of bytes [off, off+n) of the region,
-// in this process or another. It may wait for them.
+// Exclusive runs fn. No other call of Exclusive on any of bytes [off, off+n) of the region runs at
+// the same time, in this process or another. It may wait for other calls.
 func (h *Handle) Exclusive(rank, off, n int, fn func()) error {
-	g := h.rec.Regions[rank]
+	g := h.entry.Regions[rank]
 	f, lo := h.files[g.File], int64(headerSize+g.Offset)+int64(off)
-	h.rmw.Lock() // the file lock does not tell the threads of one process apart
+	h.rmw.Lock() // the file lock does not exclude threads of one process
 	defer h.rmw.Unlock()
 	if err := h.s.lockRange(f, lo, int64(n)); err != nil {
 		return fmt.Errorf("lock bytes %d to %d of a window: %w", off, off+n, err)
@@ -341,27 +344,27 @@ func (h *Handle) Exclusive(rank, off, n int, fn func()) error {
 	return nil
 }
 
-// SetVolatile changes what becomes of the allocation when its last user releases it.
+// SetVolatile says whether the allocation is removed when its last user releases it.
 func (s *Store) SetVolatile(id ID, volatile bool) error {
-	return change(s, (*txn).byID, id, func(tx *txn, rec *Record) error {
-		if err := checkOwner(rec); err != nil {
+	return change(s, (*txn).byID, id, func(tx *txn, ent *Entry) error {
+		if err := checkOwner(ent); err != nil {
 			return err
 		}
-		if rec.State == Deleting {
-			return fmt.Errorf("%w: %q was removed", ErrName, rec.Name)
+		if ent.State == Deleting {
+			return fmt.Errorf("%w: %q was removed", ErrName, ent.Name)
 		}
-		rec.Volatile = volatile
-		// Whichever word says "volatile" too long does no harm: a release then looks at the record,
-		// which decides.
+		ent.Volatile = volatile
+		// The header and the entry change one after the other. A flag that says "volatile" too long
+		// does no harm: a release then reads the entry, which decides.
 		if volatile {
-			if err := s.reached("setinfo:flagged", s.setFlags(rec, headVolatile, 0)); err != nil {
+			if err := s.reached("setinfo:flagged", s.setFlags(ent, headVolatile, 0)); err != nil {
 				return err
 			}
-			return tx.put(rec)
+			return tx.put(ent)
 		}
-		if err := s.fileLocked(tx, rec, "setinfo:committed"); err != nil {
+		if err := s.writeEntryLocked(tx, ent, "setinfo:committed"); err != nil {
 			return err
 		}
-		return s.setFlags(rec, 0, headVolatile)
+		return s.setFlags(ent, 0, headVolatile)
 	})
 }

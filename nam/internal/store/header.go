@@ -20,50 +20,54 @@ import (
 //	 24  id        16 bytes
 //	 40  data      u64, bytes of data
 //	 48  vouched   u64, a count: the epochs that were on the disk when the file was last clean
-//	 56  boot      16 bytes: of the machine's run in which it may have changed since; zero: clean
+//	 56  boot      16 bytes: ID of the machine's boot in which it may have changed since; zero: clean
 //	 72  first     16 bytes, ID of the allocation, which is that of its first file
 //	 88  index     u32, of this file in the allocation
-//	 92  length    u32, of the record; 0 in all files but the first
-//	 96  place     u64, of the record in the file
-//	104  checksum  u32, CRC-32C of the constant fields and the record
+//	 92  length    u32, of the entry; 0 in all files but the first
+//	 96  entryAt   u64, offset of the entry in the file
+//	104  checksum  u32, CRC-32C of the constant fields and the entry
 //
-// flags, epochs, vouched and boot count in the first file only. They are in one sector, so that
-// what the disk has of them is of one moment. flags and epochs are shared words of all processes;
-// volatile and doomed change under the exclusive store lock only, broken is only ever set, epochs
-// only grows. vouched and boot are written by whoever is alone with the file (the exclusive store
-// lock and nobody uses it), boot also by a user that begins to write, before it does. All else is
-// constant while a record has the file.
+// Only the first file uses flags, epochs, vouched and boot. The four are in one sector, so the disk
+// has all of them as of one moment. Their writers:
 //
-// A count is a number in the lower 48 bits and, in the upper 16, a checksum of it and the file's
-// ID.
+//	flags     all processes: volatile and doomed under the exclusive store lock; broken is only ever set
+//	epochs    all processes; it only grows
+//	vouched   a process that holds the exclusive store lock while no process uses the file
+//	boot      the same; and a user that is about to write, before it writes
 //
-// The record is what meta.db has of the allocation, in state ready. It follows in the page, at
-// offset recordAt; one that is too long for the page is behind the data.
+// All other fields are constant while an entry names the file.
 //
-// Layout 1 has magic "WEFTNAM1", flags and epochs without complement and checksum, and ends with
-// data.
+// A count has a number in the lower 48 bits. The upper 16 bits are a checksum of the number and the
+// file's ID.
+//
+// The entry is a copy of the one in meta.db, in state ready. It is at offset inlineAt of the page.
+// An entry that is too long for the page is stored after the data.
+//
+// Layout 1 has magic "WEFTNAM1". Its flags and epochs have no complement and no checksum, and its
+// last field is data.
 const (
 	headerSize   = 4096
 	headerMagic  = "WEFTNAM2"
 	headerMagic1 = "WEFTNAM1"
-	headerMaking = "WEFTMAKE" // there is something behind the data already, and no header yet
+	// a long entry is stored after the data already; the header is not written yet
+	headerMaking = "WEFTMAKE"
 
-	offLayout, offFlags, offEpochs, offID, offData        = 8, 12, 16, 24, 40
-	offVouched, offBoot, offFirst, offIndex               = 48, 56, 72, 88
-	offLength, offPlace, offChecksum, recordAt, countBits = 92, 96, 104, 512, 48
-	maxCount                                              = 1<<countBits - 1
-	maxRecord                                             = 128 + maxName + maxCreator + (24+25)*(maxRanks+1)
+	offLayout, offFlags, offEpochs, offID, offData          = 8, 12, 16, 24, 40
+	offVouched, offBoot, offFirst, offIndex                 = 48, 56, 72, 88
+	offLength, offEntryAt, offChecksum, inlineAt, countBits = 92, 96, 104, 512, 48
+	maxCount                                                = 1<<countBits - 1
+	maxEntry                                                = 128 + maxName + maxCreator + (24+25)*(maxRanks+1)
 
 	headVolatile uint32 = 1 << 0 // the last user's release must reclaim it
-	headDoomed   uint32 = 1 << 1 // removed; likewise
+	headDoomed   uint32 = 1 << 1 // removed; the last user's release must reclaim it
 	headBroken   uint32 = 1 << 2 // an epoch could not be made durable; the epoch count has stopped
 	headFlags           = headVolatile | headDoomed | headBroken
 )
 
-// errIncomplete is of a file whose header was never written: its creator died.
+// errIncomplete: the file's header was never written, because its creator died.
 var errIncomplete = errors.New("it has no header yet")
 
-// header is what a file says of itself.
+// header is a decoded header.
 type header struct {
 	layout  int // 1, 2
 	flags   uint32
@@ -74,25 +78,27 @@ type header struct {
 	data    uint64
 	first   ID
 	index   uint32
-	rec     *Record // of the first file; nil in layout 1
+	entry   *Entry // only in the first file; nil in layout 1
 
-	badFlags, badEpochs bool // flags, or epochs or vouched, are damaged and read as 0
+	badFlags, badEpochs bool // flags, or epochs or vouched, are damaged; they read as 0
 }
 
-// fileSize is the size of a file with so many bytes of data, without what may be behind them.
+// fileSize is the size of a file with data bytes of data, without an entry that is stored after the
+// data.
 func fileSize(data uint64) uint64 { return headerSize + (data+headerSize-1)/headerSize*headerSize }
 
-// behind is how many bytes of a record do not fit into the header, in whole pages.
-func behind(record int) uint64 {
-	if record <= headerSize-recordAt {
+// overflow is how many bytes of the file an encoded entry takes after the data, in whole pages; 0
+// if the entry fits in the header page.
+func overflow(encoded int) uint64 {
+	if encoded <= headerSize-inlineAt {
 		return 0
 	}
-	return (uint64(record) + headerSize - 1) / headerSize * headerSize
+	return (uint64(encoded) + headerSize - 1) / headerSize * headerSize
 }
 
 func packFlags(f uint32) uint32 { return f | ^f<<16 }
 
-// unpackFlags returns none of damaged ones.
+// unpackFlags returns the flags of a word; 0 and false if the word is damaged.
 func unpackFlags(w uint32) (f uint32, ok bool) {
 	f = w & 0xffff
 	if packFlags(f) != w || f&^headFlags != 0 {
@@ -101,7 +107,7 @@ func unpackFlags(w uint32) (f uint32, ok bool) {
 	return f, true
 }
 
-// packCount is in the path of each fence, and so makes its checksum of two multiplications.
+// packCount runs at each fence, so its checksum is made of two multiplications.
 func packCount(n uint64, id ID) uint64 {
 	x := n ^ ne.Uint64(id[:])
 	x = (x ^ x>>30) * 0xbf58476d1ce4e5b9
@@ -115,8 +121,9 @@ func unpackCount(w uint64, id ID) (n uint64, ok bool) {
 	return n, packCount(n, id) == w
 }
 
-// encode returns the header's page for a file whose record, if it has one, is at place.
-func (h *header) encode(record []byte, place uint64) []byte {
+// encode returns the header page of a file. An entry that is stored at inlineAt is part of the
+// page.
+func (h *header) encode(encoded []byte, entryAt uint64) []byte {
 	b := make([]byte, headerSize)
 	copy(b, headerMagic)
 	ne.PutUint32(b[offLayout:], 2)
@@ -128,24 +135,24 @@ func (h *header) encode(record []byte, place uint64) []byte {
 	copy(b[offBoot:], h.boot[:])
 	copy(b[offFirst:], h.first[:])
 	ne.PutUint32(b[offIndex:], h.index)
-	ne.PutUint32(b[offLength:], uint32(len(record)))
-	ne.PutUint64(b[offPlace:], place)
-	ne.PutUint32(b[offChecksum:], headerSum(b, record))
-	if place == recordAt {
-		copy(b[recordAt:], record)
+	ne.PutUint32(b[offLength:], uint32(len(encoded)))
+	ne.PutUint64(b[offEntryAt:], entryAt)
+	ne.PutUint32(b[offChecksum:], headerSum(b, encoded))
+	if entryAt == inlineAt {
+		copy(b[inlineAt:], encoded)
 	}
 	return b
 }
 
-func headerSum(b, record []byte) uint32 {
+func headerSum(b, encoded []byte) uint32 {
 	sum := crc32.Checksum(b[:offFlags], castagnoli)
 	sum = crc32.Update(sum, castagnoli, b[offID:offVouched])
 	sum = crc32.Update(sum, castagnoli, b[offFirst:offChecksum])
-	return crc32.Update(sum, castagnoli, record)
+	return crc32.Update(sum, castagnoli, encoded)
 }
 
-// decodeHeader reads the first page of a file of size bytes, and its record by readAt. It checks
-// all that later code relies on. Errors: errIncomplete, ErrCorrupt, ErrVersion.
+// decodeHeader decodes the first page of a file of size bytes, and its entry, which it reads with
+// readAt. It checks all that later code relies on. Errors: errIncomplete, ErrCorrupt, ErrVersion.
 func decodeHeader(b []byte, size uint64, readAt func(b []byte, off int64) (int, error)) (*header, error) {
 	bad := func(format string, args ...any) (*header, error) {
 		return nil, fmt.Errorf("%w: the header %s", ErrCorrupt, fmt.Sprintf(format, args...))
@@ -182,38 +189,38 @@ func decodeHeader(b []byte, size uint64, readAt func(b []byte, off int64) (int, 
 	vouched, vouchedOK := unpackCount(ne.Uint64(b[offVouched:]), h.id)
 	h.flags, h.epochs, h.vouched, h.badFlags, h.badEpochs = flags, epochs, vouched, !flagsOK, !epochsOK || !vouchedOK
 	h.clean()
-	length, place := ne.Uint32(b[offLength:]), ne.Uint64(b[offPlace:])
-	var record []byte
+	length, entryAt := ne.Uint32(b[offLength:]), ne.Uint64(b[offEntryAt:])
+	var encoded []byte
 	switch {
 	case length == 0:
-	case place == recordAt && length <= headerSize-recordAt:
-		record = b[recordAt:][:length]
-	case length > maxRecord || place < headerSize || place > size || uint64(length) > size-place:
-		return bad("has its record at bytes %d+%d of %d", place, length, size)
+	case entryAt == inlineAt && length <= headerSize-inlineAt:
+		encoded = b[inlineAt:][:length]
+	case length > maxEntry || entryAt < headerSize || entryAt > size || uint64(length) > size-entryAt:
+		return bad("has its entry at bytes %d+%d of %d", entryAt, length, size)
 	default:
-		record = make([]byte, length)
-		if _, err := readAt(record, int64(place)); err != nil {
-			return bad("has a record that cannot be read: %v", err)
+		encoded = make([]byte, length)
+		if _, err := readAt(encoded, int64(entryAt)); err != nil {
+			return bad("has an entry that cannot be read: %v", err)
 		}
 	}
-	if want := ne.Uint32(b[offChecksum:]); headerSum(b, record) != want {
-		return bad("has checksum %08x, want %08x", headerSum(b, record), want)
+	if want := ne.Uint32(b[offChecksum:]); headerSum(b, encoded) != want {
+		return bad("has checksum %08x, want %08x", headerSum(b, encoded), want)
 	}
 	if h.data > maxFileBytes {
-		return bad("speaks of %d bytes", h.data)
+		return bad("has a size of %d bytes", h.data)
 	}
 	if (h.index == 0) != (h.first == h.id) || (h.index == 0) != (length > 0) {
-		return bad("is of file %d of allocation %v, with a record of %d bytes", h.index, h.first, length)
+		return bad("is of file %d of allocation %v, with an entry of %d bytes", h.index, h.first, length)
 	}
 	if h.index > 0 {
 		return h, nil
 	}
 	var err error
-	if h.rec, err = Decode(record); err != nil {
+	if h.entry, err = Decode(encoded); err != nil {
 		return nil, err
 	}
-	if h.rec.ID != h.id || h.rec.Files[0].Bytes != h.data {
-		return bad("has the record of another file")
+	if h.entry.ID != h.id || h.entry.Files[0].Bytes != h.data {
+		return bad("has the entry of another file")
 	}
 	return h, nil
 }
@@ -228,8 +235,8 @@ func (h *header) clean() {
 	}
 }
 
-// readHeader reads the header of a file. Words that change meanwhile may be torn: they are read
-// again.
+// readHeader reads the header of a file. Words that change during the read may be torn, so it reads
+// up to three times.
 func (s *Store) readHeader(f *os.File) (*header, error) {
 	page := make([]byte, headerSize)
 	var h *header
@@ -255,38 +262,37 @@ func (s *Store) readHeader(f *os.File) (*header, error) {
 	return h, nil
 }
 
-// writeHeader makes h, with rec if it is of the first file, the header of f, and forces it to the
-// disk. A process that is killed meanwhile leaves the header as it was or as it is to be.
+// writeHeader makes h the header of f and forces it to the disk. If f is a first file, the header
+// has ent. A process that is killed meanwhile leaves the old header or the new one.
 //
-// Preconditions: nobody uses the file, or it is new; the exclusive store lock is held, or it is
-// new.
-func (s *Store) writeHeader(f *os.File, h *header, rec *Record) error {
-	var record []byte
-	place := uint64(0)
+// Preconditions: the exclusive store lock is held and no process uses the file; or the file is new.
+func (s *Store) writeHeader(f *os.File, h *header, ent *Entry) error {
+	var encoded []byte
+	entryAt := uint64(0)
 	if h.index == 0 {
-		sealed := *rec
+		sealed := *ent
 		sealed.State = Ready
-		record = sealed.Encode()
-		place = recordAt
+		encoded = sealed.Encode()
+		entryAt = inlineAt
 	}
-	if more := behind(len(record)); more > 0 {
-		// Behind all that is there: the header that counts until now may have its record there too.
+	if more := overflow(len(encoded)); more > 0 {
+		// At the end of the file: the present header may have its entry after the data too.
 		st, err := f.Stat()
 		if err != nil {
 			return err
 		}
-		place = max(fileSize(h.data), (uint64(st.Size())+headerSize-1)/headerSize*headerSize)
-		if err := s.reserve(f, place+more); err != nil {
+		entryAt = max(fileSize(h.data), (uint64(st.Size())+headerSize-1)/headerSize*headerSize)
+		if err := s.reserve(f, entryAt+more); err != nil {
 			return err
 		}
-		if err := s.writeAt(f, record, int64(place)); err != nil {
+		if err := s.writeAt(f, encoded, int64(entryAt)); err != nil {
 			return spaceError(err, "write a header")
 		}
-		if err := s.reached("header:record", spaceError(s.syncFile(f), "sync a file")); err != nil {
+		if err := s.reached("header:entry", spaceError(s.syncFile(f), "sync a file")); err != nil {
 			return err
 		}
 	}
-	if err := s.reached("header:written", spaceError(s.writeAt(f, h.encode(record, place), 0), "write a header")); err != nil {
+	if err := s.reached("header:written", spaceError(s.writeAt(f, h.encode(encoded, entryAt), 0), "write a header")); err != nil {
 		return err
 	}
 	return s.reached("header:synced", spaceError(s.syncFile(f), "sync a file"))

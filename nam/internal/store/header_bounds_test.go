@@ -16,19 +16,19 @@ import (
 // Headers of either layout, with each field at its bound and one beyond it: what is wrong is said.
 func TestHeaderBounds(t *testing.T) {
 	ne := binary.NativeEndian
-	made := func(change func(h *header, rec *Record)) []byte {
-		h, rec := testHeader()
-		change(h, rec)
-		return h.encode(rec.Encode(), recordAt)
+	made := func(change func(h *header, ent *Entry)) []byte {
+		h, ent := testHeader()
+		change(h, ent)
+		return h.encode(ent.Encode(), inlineAt)
 	}
 	patched := func(change func(b []byte)) []byte {
-		b := made(func(*header, *Record) {})
-		record := testRecord().Encode()
+		b := made(func(*header, *Entry) {})
+		encoded := testEntry().Encode()
 		change(b)
-		if n := ne.Uint32(b[offLength:]); int(n) < len(record) {
-			record = record[:n]
+		if n := ne.Uint32(b[offLength:]); int(n) < len(encoded) {
+			encoded = encoded[:n]
 		}
-		ne.PutUint32(b[offChecksum:], headerSum(b, record))
+		ne.PutUint32(b[offChecksum:], headerSum(b, encoded))
 		return b
 	}
 	magic := func(m string, layout uint32) []byte {
@@ -39,12 +39,12 @@ func TestHeaderBounds(t *testing.T) {
 		ne.PutUint64(b[offData:], data)
 		return b
 	}
-	place := func(at uint64, length uint32) []byte {
-		return patched(func(b []byte) { ne.PutUint64(b[offPlace:], at); ne.PutUint32(b[offLength:], length) })
+	entryAt := func(at uint64, length uint32) []byte {
+		return patched(func(b []byte) { ne.PutUint64(b[offEntryAt:], at); ne.PutUint32(b[offLength:], length) })
 	}
 	const size = 1 << 27
-	n := uint32(len(testRecord().Encode()))
-	whole := made(func(*header, *Record) {})
+	n := uint32(len(testEntry().Encode()))
+	whole := made(func(*header, *Entry) {})
 	for name, row := range map[string]struct {
 		b     []byte
 		is    error
@@ -68,28 +68,28 @@ func TestHeaderBounds(t *testing.T) {
 		"layout 1 as 2":         {first(2, 100), ErrCorrupt, "of layout 1 has version 2"},
 		"layout 1, most bytes":  {first(1, maxFileBytes), nil, ""},
 		"layout 1, too many":    {first(1, maxFileBytes+1), ErrCorrupt, "and 72057594037927937 bytes"},
-		"most bytes":            {made(func(h *header, rec *Record) { h.data, rec.Files[0].Bytes = maxFileBytes, maxFileBytes }), nil, ""},
-		"too many bytes":        {made(func(h *header, _ *Record) { h.data = maxFileBytes + 1 }), ErrCorrupt, "speaks of 72057594037927937 bytes"},
-		"other bytes":           {made(func(h *header, _ *Record) { h.data++ }), ErrCorrupt, "has the record of another file"},
-		"another's record":      {made(func(_ *header, rec *Record) { rec.ID, rec.Files[0].ID = ID{7}, ID{7} }), ErrCorrupt, "has the record of another file"},
-		"a broken record":       {made(func(_ *header, rec *Record) { rec.Name = "" }), ErrCorrupt, "window name"},
-		"first and second":      {made(func(h *header, _ *Record) { h.index = 1 }), ErrCorrupt, "is of file 1 of allocation"},
-		"second with a record":  {made(func(h *header, _ *Record) { h.index, h.first = 1, ID{9} }), ErrCorrupt, "is of file 1 of allocation"},
-		"first without record":  {place(0, 0), ErrCorrupt, "with a record of 0 bytes"},
-		"of another allocation": {made(func(h *header, _ *Record) { h.first = ID{9} }), ErrCorrupt, "is of file 0 of allocation"},
-		"a record of 1 byte":    {place(recordAt, 1), ErrCorrupt, "metadata record: 1 bytes are too few"},
-		"a record cut":          {place(recordAt, n-1), ErrCorrupt, "metadata record"},
-		"too long for the page": {place(recordAt, headerSize-recordAt+1), ErrCorrupt, "has its record at bytes 512+3585"},
-		"before its place":      {place(recordAt-1, n), ErrCorrupt, "has its record at bytes 511+"},
-		"behind its place":      {place(recordAt+1, n), ErrCorrupt, "has its record at bytes 513+"},
-		"in the header":         {place(headerSize-1, n), ErrCorrupt, "has its record at bytes 4095+"},
-		"behind the header":     {place(headerSize, n), ErrCorrupt, "a record that cannot be read: it is at 4096"},
-		"as long as can be":     {place(headerSize, maxRecord), ErrCorrupt, "a record that cannot be read: it is at 4096"},
-		"too long":              {place(headerSize, maxRecord+1), ErrCorrupt, fmt.Sprintf("has its record at bytes 4096+%d", maxRecord+1)},
-		"at the end":            {place(size-uint64(n), n), ErrCorrupt, "a record that cannot be read: it is at 1342"},
-		"beyond the end":        {place(size-uint64(n)+1, n), ErrCorrupt, "has its record at bytes"},
-		"far beyond the end":    {place(math.MaxUint64, n), ErrCorrupt, "has its record at bytes"},
-		"damaged":               {append(append(whole[:recordAt:recordAt], 'w'), whole[recordAt+1:]...), ErrCorrupt, "has checksum"},
+		"most bytes":            {made(func(h *header, ent *Entry) { h.data, ent.Files[0].Bytes = maxFileBytes, maxFileBytes }), nil, ""},
+		"too many bytes":        {made(func(h *header, _ *Entry) { h.data = maxFileBytes + 1 }), ErrCorrupt, "has a size of 72057594037927937 bytes"},
+		"other bytes":           {made(func(h *header, _ *Entry) { h.data++ }), ErrCorrupt, "has the entry of another file"},
+		"another's entry":       {made(func(_ *header, ent *Entry) { ent.ID, ent.Files[0].ID = ID{7}, ID{7} }), ErrCorrupt, "has the entry of another file"},
+		"a broken entry":        {made(func(_ *header, ent *Entry) { ent.Name = "" }), ErrCorrupt, "window name"},
+		"first and second":      {made(func(h *header, _ *Entry) { h.index = 1 }), ErrCorrupt, "is of file 1 of allocation"},
+		"second with an entry":  {made(func(h *header, _ *Entry) { h.index, h.first = 1, ID{9} }), ErrCorrupt, "is of file 1 of allocation"},
+		"first without entry":   {entryAt(0, 0), ErrCorrupt, "with an entry of 0 bytes"},
+		"of another allocation": {made(func(h *header, _ *Entry) { h.first = ID{9} }), ErrCorrupt, "is of file 0 of allocation"},
+		"an entry of 1 byte":    {entryAt(inlineAt, 1), ErrCorrupt, "metadata entry: 1 bytes are too few"},
+		"an entry cut":          {entryAt(inlineAt, n-1), ErrCorrupt, "metadata entry"},
+		"too long for the page": {entryAt(inlineAt, headerSize-inlineAt+1), ErrCorrupt, "has its entry at bytes 512+3585"},
+		"before its entryAt":    {entryAt(inlineAt-1, n), ErrCorrupt, "has its entry at bytes 511+"},
+		"behind its entryAt":    {entryAt(inlineAt+1, n), ErrCorrupt, "has its entry at bytes 513+"},
+		"in the header":         {entryAt(headerSize-1, n), ErrCorrupt, "has its entry at bytes 4095+"},
+		"behind the header":     {entryAt(headerSize, n), ErrCorrupt, "an entry that cannot be read: it is at 4096"},
+		"as long as can be":     {entryAt(headerSize, maxEntry), ErrCorrupt, "an entry that cannot be read: it is at 4096"},
+		"too long":              {entryAt(headerSize, maxEntry+1), ErrCorrupt, fmt.Sprintf("has its entry at bytes 4096+%d", maxEntry+1)},
+		"at the end":            {entryAt(size-uint64(n), n), ErrCorrupt, "an entry that cannot be read: it is at 1342"},
+		"beyond the end":        {entryAt(size-uint64(n)+1, n), ErrCorrupt, "has its entry at bytes"},
+		"far beyond the end":    {entryAt(math.MaxUint64, n), ErrCorrupt, "has its entry at bytes"},
+		"damaged":               {append(append(whole[:inlineAt:inlineAt], 'w'), whole[inlineAt+1:]...), ErrCorrupt, "has checksum"},
 	} {
 		_, err := decodeHeader(row.b, size, func(_ []byte, off int64) (int, error) { return 0, fmt.Errorf("it is at %d", off) })
 		if row.is == nil {
@@ -103,37 +103,37 @@ func TestHeaderBounds(t *testing.T) {
 		require.Equal(t, pages*headerSize, fileSize(n), "%d", n)
 	}
 	for n, pages := range map[int]uint64{0: 0, 3583: 0, 3584: 0, 3585: 1, headerSize - 1: 1, headerSize: 1, headerSize + 1: 2, 2*headerSize + 1: 3} {
-		require.Equal(t, pages*headerSize, behind(n), "%d", n)
+		require.Equal(t, pages*headerSize, overflow(n), "%d", n)
 	}
-	// The longest record of all: a name, a creator and a file for each rank.
-	most := &Record{Name: strings.Repeat("n", maxName), Creator: strings.Repeat("c", maxCreator), Files: make([]File, maxRanks+1), Regions: make([]Region, maxRanks)}
-	require.LessOrEqual(t, most.encodedLen(), maxRecord)
+	// The longest entry of all: a name, a creator and a file for each rank.
+	most := &Entry{Name: strings.Repeat("n", maxName), Creator: strings.Repeat("c", maxCreator), Files: make([]File, maxRanks+1), Regions: make([]Region, maxRanks)}
+	require.LessOrEqual(t, most.encodedLen(), maxEntry)
 }
 
-// A record that fills the header's page to the last byte is in it; one that is a byte longer is
+// An entry that fills the header's page to the last byte is in it; one that is a byte longer is
 // behind the data, and the window counts it.
-func TestRecordThatFillsThePage(t *testing.T) {
+func TestEntryThatFillsThePage(t *testing.T) {
 	s := newTestStore(t, Config{})
 	for more, pages := range map[int]uint64{-1: 2, 0: 2, 1: 3} {
 		req := Request{Name: "n", Structure: 2, Files: []uint64{8}}
-		probe, err := newRecord(req.with(Region{Size: 8, Unit: 8}))
+		probe, err := newEntry(req.with(Region{Size: 8, Unit: 8}))
 		require.NoError(t, err)
-		left := headerSize - recordAt + more - probe.encodedLen()
+		left := headerSize - inlineAt + more - probe.encodedLen()
 		for req = req.with(Region{Size: 8, Unit: 8}); left >= 25; left -= 25 {
 			req = req.with(Region{Unit: 1})
 		}
 		req.Name += strings.Repeat("n", left)
 		h, err := makeWindow(s, req)
 		require.NoError(t, err)
-		require.Equal(t, headerSize-recordAt+more, h.Record().encodedLen())
-		require.EqualValues(t, pages*headerSize, h.Record().Footprint())
+		require.Equal(t, headerSize-inlineAt+more, h.Entry().encodedLen())
+		require.EqualValues(t, pages*headerSize, h.Entry().Footprint())
 		require.NoError(t, h.Release())
 		e, err := s.Stat(req.Name)
 		require.NoError(t, err)
 		head, err := s.headerOf(e.ID)
 		require.NoError(t, err)
-		require.Equal(t, Ready, head.rec.State)
-		require.Equal(t, e.Record.Regions, head.rec.Regions)
+		require.Equal(t, Ready, head.entry.State)
+		require.Equal(t, e.Entry.Regions, head.entry.Regions)
 		requireSound(t, s)
 		require.NoError(t, s.Remove(req.Name))
 	}
@@ -148,7 +148,7 @@ func (r Request) with(g Region) Request {
 func TestDamagedFlagsStayDamage(t *testing.T) {
 	for name, change := range map[string]func(s *Store, h *Handle) error{
 		"break":      func(_ *Store, h *Handle) error { h.Break(); return nil },
-		"persistent": func(s *Store, h *Handle) error { return s.SetVolatile(h.rec.ID, false) },
+		"persistent": func(s *Store, h *Handle) error { return s.SetVolatile(h.entry.ID, false) },
 	} {
 		dir := memDir(t)
 		s, err := Open(dir, Config{Boot: testBoot})
@@ -184,7 +184,7 @@ func TestDamagedFlagsStayDamage(t *testing.T) {
 // Damaged words read as 0 and are known as damaged, in either layout; whole ones are not.
 func TestHeaderWords(t *testing.T) {
 	ne := binary.NativeEndian
-	h, rec := testHeader()
+	h, ent := testHeader()
 	type words struct {
 		layout              int
 		flags               uint32
@@ -209,7 +209,7 @@ func TestHeaderWords(t *testing.T) {
 		"1, unknown flag":   {headFlags + 1, 3, 0, words{layout: 1, epochs: 3, vouched: 3, badFlags: true}},
 		"1, epochs":         {1, maxCount + 1, 0, words{layout: 1, flags: 1, badEpochs: true}},
 	} {
-		b := h.encode(rec.Encode(), recordAt)
+		b := h.encode(ent.Encode(), inlineAt)
 		if row.wants.layout == 1 {
 			copy(b, headerMagic1)
 			ne.PutUint32(b[offLayout:], 1)
@@ -224,7 +224,7 @@ func TestHeaderWords(t *testing.T) {
 	}
 	// The words of files that are there.
 	if ne.Uint16([]byte{1, 0}) == 1 {
-		require.Equal(t, uint32(0x97a8aea7), ne.Uint32(h.encode(rec.Encode(), recordAt)[offChecksum:]))
+		require.Equal(t, uint32(0x97a8aea7), ne.Uint32(h.encode(ent.Encode(), inlineAt)[offChecksum:]))
 	}
 	require.EqualValues(t, 0xfffa0005, packFlags(headVolatile|headBroken))
 	for id, word := range map[ID]uint64{{}: 0x730123456789abc, {1}: 0xcda6123456789abc, {8: 1}: 0x725f123456789abc, {1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16}: 0x4a7c123456789abc} {

@@ -15,19 +15,19 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-func testHeader() (*header, *Record) {
-	rec := testRecord()
-	return &header{layout: 2, flags: headBroken, epochs: 9, vouched: 7, boot: ID{8}, id: rec.ID, first: rec.ID, data: rec.Files[0].Bytes, rec: rec}, rec
+func testHeader() (*header, *Entry) {
+	ent := testEntry()
+	return &header{layout: 2, flags: headBroken, epochs: 9, vouched: 7, boot: ID{8}, id: ent.ID, first: ent.ID, data: ent.Files[0].Bytes, entry: ent}, ent
 }
 
 func TestHeaderRoundTrip(t *testing.T) {
-	h, rec := testHeader()
-	got, err := decodeHeader(h.encode(rec.Encode(), recordAt), 1<<20, nil)
+	h, ent := testHeader()
+	got, err := decodeHeader(h.encode(ent.Encode(), inlineAt), 1<<20, nil)
 	require.NoError(t, err)
 	require.Equal(t, h, got)
 
 	// Behind the data.
-	b := rec.Encode()
+	b := ent.Encode()
 	file := append(h.encode(b, 5000), make([]byte, 5000-headerSize)...)
 	file = append(file, b...)
 	got, err = decodeHeader(file, uint64(len(file)), bytes.NewReader(file).ReadAt)
@@ -35,12 +35,12 @@ func TestHeaderRoundTrip(t *testing.T) {
 	require.Equal(t, h, got)
 
 	// Of another file than the first.
-	m := &header{layout: 2, id: ID{4}, first: rec.ID, index: 1}
+	m := &header{layout: 2, id: ID{4}, first: ent.ID, index: 1}
 	got, err = decodeHeader(m.encode(nil, 0), 4096, nil)
 	require.NoError(t, err)
 	require.Equal(t, m, got)
 
-	newer := h.encode(rec.Encode(), recordAt)
+	newer := h.encode(ent.Encode(), inlineAt)
 	newer[7] = '3'
 	binary.NativeEndian.PutUint32(newer[offLayout:], 3)
 	_, err = decodeHeader(newer, 1<<20, nil)
@@ -50,11 +50,11 @@ func TestHeaderRoundTrip(t *testing.T) {
 // A change of any byte that means something is found: an error, or a word that is known to be
 // damaged.
 func TestHeaderDamageIsFound(t *testing.T) {
-	h, rec := testHeader()
-	record := rec.Encode()
-	good := h.encode(record, recordAt)
+	h, ent := testHeader()
+	encoded := ent.Encode()
+	good := h.encode(encoded, inlineAt)
 	for i := range good {
-		if i >= 108 && i < recordAt || i >= recordAt+len(record) {
+		if i >= 108 && i < inlineAt || i >= inlineAt+len(encoded) {
 			continue // nothing
 		}
 		for bit := range 8 {
@@ -78,10 +78,10 @@ func TestHeaderDamageIsFound(t *testing.T) {
 }
 
 func FuzzDecodeHeader(f *testing.F) {
-	h, rec := testHeader()
-	f.Add(h.encode(rec.Encode(), recordAt)[:700])
-	f.Add(h.encode(rec.Encode(), 5000)[:700])
-	one := &header{id: ID{4}, first: rec.ID, index: 1}
+	h, ent := testHeader()
+	f.Add(h.encode(ent.Encode(), inlineAt)[:700])
+	f.Add(h.encode(ent.Encode(), 5000)[:700])
+	one := &header{id: ID{4}, first: ent.ID, index: 1}
 	f.Add(one.encode(nil, 0)[:200])
 	f.Add([]byte(headerMagic1 + "\x01\x00\x00\x00"))
 	f.Fuzz(func(t *testing.T, in []byte) {
@@ -89,14 +89,14 @@ func FuzzDecodeHeader(f *testing.F) {
 		copy(page, in)
 		for _, seal := range []bool{false, true} {
 			if seal { // with the checksum made right the fuzzer gets past it
-				n, at := binary.NativeEndian.Uint32(page[offLength:]), binary.NativeEndian.Uint64(page[offPlace:])
-				if n > headerSize-recordAt || at != recordAt && n > 0 {
+				n, at := binary.NativeEndian.Uint32(page[offLength:]), binary.NativeEndian.Uint64(page[offEntryAt:])
+				if n > headerSize-inlineAt || at != inlineAt && n > 0 {
 					return
 				}
 				if n > 4 {
-					copy(page[recordAt:], reseal(page[recordAt:][:n]))
+					copy(page[inlineAt:], reseal(page[inlineAt:][:n]))
 				}
-				binary.NativeEndian.PutUint32(page[offChecksum:], headerSum(page, page[recordAt:][:n]))
+				binary.NativeEndian.PutUint32(page[offChecksum:], headerSum(page, page[inlineAt:][:n]))
 			}
 			h, err := decodeHeader(page, uint64(len(in)), bytes.NewReader(in).ReadAt)
 			if err != nil {
@@ -108,7 +108,7 @@ func FuzzDecodeHeader(f *testing.F) {
 			if h.data > maxFileBytes || h.flags&^headFlags != 0 || h.epochs > maxCount {
 				t.Fatalf("%+v", h)
 			}
-			if h.layout == 2 && h.index == 0 && (h.rec == nil || h.rec.ID != h.id || h.rec.Files[0].Bytes != h.data) {
+			if h.layout == 2 && h.index == 0 && (h.entry == nil || h.entry.ID != h.id || h.entry.Files[0].Bytes != h.data) {
 				t.Fatalf("%+v", h)
 			}
 		}

@@ -13,15 +13,15 @@ import (
 func flagsWord(b []byte) *atomic.Uint32  { return (*atomic.Uint32)(unsafe.Pointer(&b[offFlags])) }
 func epochsWord(b []byte) *atomic.Uint64 { return (*atomic.Uint64)(unsafe.Pointer(&b[offEpochs])) }
 
-// setBoot writes the run of the machine in which the file begins to change. Several users may write
-// it at once, all the same: by words, so that none of them reads half of it.
+// setBoot writes the ID of the boot in which the file begins to change. Several users may write it
+// at once, all the same value. It is written in words, so a reader sees no half-written word.
 func setBoot(b []byte, boot ID) {
 	for i := 0; i < len(boot); i += 8 {
 		(*atomic.Uint64)(unsafe.Pointer(&b[offBoot+i])).Store(ne.Uint64(boot[i:]))
 	}
 }
 
-// bootOf reads what setBoot writes.
+// bootOf reads the boot ID that setBoot writes.
 func bootOf(b []byte) (boot ID) {
 	for i := 0; i < len(boot); i += 8 {
 		ne.PutUint64(boot[i:], (*atomic.Uint64)(unsafe.Pointer(&b[offBoot+i])).Load())

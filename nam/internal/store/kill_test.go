@@ -119,7 +119,7 @@ func childLifecycle(dir string) error {
 	}
 	return errors.Join(
 		c.Abort(),
-		s.SetVolatile(vol.Record().ID, false), s.SetVolatile(vol.Record().ID, true),
+		s.SetVolatile(vol.Entry().ID, false), s.SetVolatile(vol.Entry().ID, true),
 		vol.Release(),
 		s.Remove("gone"), gone.Release(),
 		keep.Release(), s.Close())
@@ -136,13 +136,13 @@ func childRestore(dir string) error {
 		return err
 	}
 	for _, a := range all {
-		switch a.Record.Name {
+		switch a.Entry.Name {
 		case "raw0":
 			err = s.Drop("raw0")
-		case "many": // with a longer name the record is written anew, behind the data
+		case "many": // with a longer name the entry is written anew, behind the data
 			_, err = s.Restore("many", "many-and-more")
 		default:
-			_, err = s.Restore(a.Record.Name, "")
+			_, err = s.Restore(a.Entry.Name, "")
 		}
 		if err != nil {
 			return err

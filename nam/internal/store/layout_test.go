@@ -164,7 +164,7 @@ func TestLayout1IsRead(t *testing.T) {
 func TestKillDuringUpgrade(t *testing.T) {
 	start := layout1(t)
 	all := steps(t, "recover", copyStore(t, start))
-	for _, want := range []string{"header:record#1", "header:written#1", "header:synced#7", "upgrade:committing#1", "upgrade:done#1"} {
+	for _, want := range []string{"header:entry#1", "header:written#1", "header:synced#7", "upgrade:committing#1", "upgrade:done#1"} {
 		require.Contains(t, all, want)
 	}
 	for _, step := range all {
@@ -202,35 +202,35 @@ func TestLayout1RemovedAndInUse(t *testing.T) {
 	s, err := newStore(dir, Config{Boot: testBoot})
 	require.NoError(t, err)
 	require.NoError(t, s.openLock(os.O_RDWR))
-	var rec *Record
+	var ent *Entry
 	require.NoError(t, s.update(func(tx *txn) (err error) {
-		if rec, err = tx.byName("raw"); err != nil {
+		if ent, err = tx.byName("raw"); err != nil {
 			return err
 		}
-		rec.State = Deleting
-		return tx.put(rec)
+		ent.State = Deleting
+		return tx.put(ent)
 	}))
 	require.NoError(t, s.closeLock())
-	f, err := os.Open(s.path(rec.ID))
+	f, err := os.Open(s.path(ent.ID))
 	require.NoError(t, err)
 	ok, err := tryLock(f, false)
 	require.True(t, ok && err == nil)
 	s, err = Open(dir, Config{Boot: testBoot})
 	require.NoError(t, err)
-	h, err := s.headerOf(rec.ID)
+	h, err := s.headerOf(ent.ID)
 	require.NoError(t, err)
 	require.Equal(t, 1, h.layout)
 	h, err = s.headerOf(mustStat(s, "contiguous").ID)
 	require.NoError(t, err)
 	require.Equal(t, 2, h.layout)
 	require.NoError(t, f.Close())
-	require.NoError(t, s.Reclaim(rec.ID))
+	require.NoError(t, s.Reclaim(ent.ID))
 	requireSound(t, s)
 	require.NoError(t, s.Close())
 }
 
-// With its record a file of layout 1 loses its name and its regions; its bytes can be brought back.
-func TestLayout1WithoutRecord(t *testing.T) {
+// With its entry a file of layout 1 loses its name and its regions; its bytes can be brought back.
+func TestLayout1WithoutEntry(t *testing.T) {
 	dir := layout1(t)
 	s, err := Open(dir, Config{ReadOnly: true})
 	require.NoError(t, err)

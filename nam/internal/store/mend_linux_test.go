@@ -52,14 +52,14 @@ func TestAccess(t *testing.T) {
 	}{{"owner", owner, stranger, 6}, {"owner in its group", owner, group, 6}, {"group", stranger, group, 3}, {"other", stranger, stranger, 0}, {"root", 0, 0, -1}} {
 		asUser(t, who.uid, who.gid, func() {
 			for _, mode := range []fs.FileMode{0, 0o400, 0o200, 0o600, 0o040, 0o020, 0o060, 0o004, 0o002, 0o006, 0o642, 0o426, 0o264, 0o777, 0o111} {
-				rec := &Record{Name: "w", UID: owner, GID: group, Mode: mode}
+				ent := &Entry{Name: "w", UID: owner, GID: group, Mode: mode}
 				have := mode >> max(who.shift, 0)
 				for _, row := range []struct {
 					readOnly bool
 					want     fs.FileMode
 					verb     string
 				}{{true, 4, "read"}, {false, 6, "written"}} {
-					err := checkAccess(rec, row.readOnly)
+					err := checkAccess(ent, row.readOnly)
 					if who.shift < 0 || have&row.want == row.want {
 						require.NoError(t, err, "%s, %o", who.name, mode)
 						continue
@@ -68,7 +68,7 @@ func TestAccess(t *testing.T) {
 					require.ErrorContains(t, err, fmt.Sprintf("may not be %s by user %d", row.verb, who.uid))
 				}
 			}
-			err := checkOwner(&Record{Name: "w", UID: owner})
+			err := checkOwner(&Entry{Name: "w", UID: owner})
 			if who.uid == owner || who.uid == 0 {
 				require.NoError(t, err)
 			} else {
@@ -82,18 +82,18 @@ func TestAccess(t *testing.T) {
 // What another user has left can be looked at, and neither removed nor changed nor restored nor
 // dropped.
 func TestNotTheOwner(t *testing.T) {
-	dir, rec, open := strayStore(t)
+	dir, ent, open := strayStore(t)
 	require.NoError(t, os.Chmod(dir, 0o777))
 	s := open(Config{})
 	h, err := makeWindow(s, Request{Name: "x", Mode: 0o666, Files: []uint64{8}, Regions: []Region{{Size: 8, Unit: 1}}})
 	require.NoError(t, err)
 	require.NoError(t, h.Release())
 	require.NoError(t, filepath.Walk(dir, func(path string, _ fs.FileInfo, err error) error {
-		return errors.Join(err, os.Chmod(path, 0o777)) // the records decide
+		return errors.Join(err, os.Chmod(path, 0o777)) // the entries decide
 	}))
 	asUser(t, 3001, 3001, func() {
 		for name, err := range map[string]error{
-			"remove": s.Remove("x"), "doom": s.Doom(h.rec.ID), "volatile": s.SetVolatile(h.rec.ID, true), "accept": s.Accept("x"), "drop": s.Drop("w"),
+			"remove": s.Remove("x"), "doom": s.Doom(h.entry.ID), "volatile": s.SetVolatile(h.entry.ID, true), "accept": s.Accept("x"), "drop": s.Drop("w"),
 			"restore": func() error { _, err := s.Restore("w", ""); return err }(),
 		} {
 			require.ErrorIs(t, err, ErrAccess, name)
@@ -101,9 +101,9 @@ func TestNotTheOwner(t *testing.T) {
 		}
 		require.NoError(t, s.Doom(ID{9}), "somebody was faster")
 		require.NoError(t, s.Reclaim(ID{9}))
-		require.NoError(t, s.Reclaim(h.rec.ID), "there is nothing to reclaim")
+		require.NoError(t, s.Reclaim(h.entry.ID), "there is nothing to reclaim")
 	})
-	require.Equal(t, rec.ID, oneAside(t, s).ID)
+	require.Equal(t, ent.ID, oneAside(t, s).ID)
 	e, err := s.Stat("x")
 	require.NoError(t, err)
 	require.False(t, e.Volatile)
@@ -112,7 +112,7 @@ func TestNotTheOwner(t *testing.T) {
 	require.ErrorIs(t, s.SetVolatile(ID{9}, true), ErrName)
 }
 
-// The table of names is held against the records, and what is wrong in it is taken from them.
+// The table of names is held against the entries, and what is wrong in it is taken from them.
 func TestMendedNames(t *testing.T) {
 	for name, row := range map[string]struct {
 		damage func(tx *txn, a, b ID) error
@@ -136,7 +136,7 @@ func TestMendedNames(t *testing.T) {
 		for _, name := range []string{"a", "b"} {
 			h, err := makeWindow(s, oneRegion(name, 8))
 			require.NoError(t, err)
-			ids[name] = h.rec.ID
+			ids[name] = h.entry.ID
 			require.NoError(t, h.Release())
 		}
 		require.NoError(t, s.update(func(tx *txn) error {
@@ -148,7 +148,7 @@ func TestMendedNames(t *testing.T) {
 			var said notices
 			s, err = Open(dir, Config{Boot: testBoot, Notice: said.add})
 			require.NoError(t, err, name)
-			require.Equal(t, row.mended && again == 0, strings.Contains(said.String(), "the table of names in "+s.metaPath()+" is damaged and is taken from the records"), name)
+			require.Equal(t, row.mended && again == 0, strings.Contains(said.String(), "the table of names in "+s.metaPath()+" is damaged and is taken from the entries"), name)
 			require.NoError(t, s.view(func(tx *txn) error {
 				names := map[string]ID{}
 				err := tx.tx.Bucket(bucketNames).ForEach(func(k, v []byte) error { names[string(k)] = ID(v); return nil })
@@ -164,9 +164,9 @@ func TestMendedNames(t *testing.T) {
 	}
 }
 
-// A record that is damaged while the window is in use is taken from the file, with what the file
+// An entry that is damaged while the window is in use is taken from the file, with what the file
 // says becomes of it when its last user leaves.
-func TestMendedRecordOfWhatIsInUse(t *testing.T) {
+func TestMendedEntryOfWhatIsInUse(t *testing.T) {
 	for name, state := range map[string]State{"persistent": Ready, "volatile": Ready, "removed": Deleting} {
 		dir := memDir(t)
 		s, err := Open(dir, Config{Boot: testBoot})
@@ -175,18 +175,18 @@ func TestMendedRecordOfWhatIsInUse(t *testing.T) {
 		req.Volatile = name == "volatile"
 		h, err := makeWindow(s, req)
 		require.NoError(t, err)
-		id := h.rec.ID
+		id := h.entry.ID
 		if name == "removed" {
 			require.NoError(t, s.Remove("w"))
 		}
 		require.NoError(t, s.update(func(tx *txn) error {
 			tx.dirty = true
-			return tx.tx.Bucket(bucketRecords).Put(id[:], []byte("damaged"))
+			return tx.tx.Bucket(bucketEntries).Put(id[:], []byte("damaged"))
 		}))
 		var said notices
 		other, err := Open(dir, Config{Boot: testBoot, Notice: said.add})
 		require.NoError(t, err)
-		require.Contains(t, said.String(), fmt.Sprintf(`the record of "w" (%v) is damaged and is taken from its file`, id))
+		require.Contains(t, said.String(), fmt.Sprintf(`the entry of "w" (%v) is damaged and is taken from its file`, id))
 		e, err := other.StatID(id)
 		require.NoError(t, err)
 		require.Equal(t, state, e.State, name)
@@ -200,12 +200,12 @@ func TestMendedRecordOfWhatIsInUse(t *testing.T) {
 	}
 }
 
-// A damaged record of which there is no other copy is named, and why there is none.
-func TestRecordsWithoutACopy(t *testing.T) {
+// A damaged entry of which there is no other copy is named, and why there is none.
+func TestEntriesWithoutACopy(t *testing.T) {
 	for why, key := range map[string]func(files []File) []byte{
 		"key of 3 bytes": func(files []File) []byte { return files[0].ID[:3] },
 		// that of rank 0 has the window's
-		"its file has no record":    func(files []File) []byte { return files[1].ID[:] },
+		"its file has no entry":     func(files []File) []byte { return files[1].ID[:] },
 		"no such file or directory": func([]File) []byte { return make([]byte, len(ID{})) },
 	} {
 		dir := makeWorld(t, nil)
@@ -214,25 +214,25 @@ func TestRecordsWithoutACopy(t *testing.T) {
 		key := key(mustStat(s, "distributed0").Files)
 		require.NoError(t, s.update(func(tx *txn) error {
 			tx.dirty = true
-			return tx.tx.Bucket(bucketRecords).Put(key, []byte("damaged"))
+			return tx.tx.Bucket(bucketEntries).Put(key, []byte("damaged"))
 		}))
 		require.NoError(t, s.Close())
 		_, err = Open(dir, Config{Boot: testBoot})
 		require.ErrorIs(t, err, ErrCorrupt)
-		require.ErrorContains(t, err, fmt.Sprintf("record %x: ", key))
+		require.ErrorContains(t, err, fmt.Sprintf("entry %x: ", key))
 		require.ErrorContains(t, err, why)
 	}
 }
 
-// putNamed files a record under another name, without the table of names.
+// putNamed files an entry under another name, without the table of names.
 func putNamed(tx *txn, id ID, name string) error {
-	rec, err := tx.byID(id)
+	ent, err := tx.byID(id)
 	if err != nil {
 		return err
 	}
-	old := rec.Name
-	rec.Name = name
-	return errors.Join(tx.tx.Bucket(bucketRecords).Put(id[:], rec.Encode()), tx.tx.Bucket(bucketNames).Delete([]byte(old)))
+	old := ent.Name
+	ent.Name = name
+	return errors.Join(tx.tx.Bucket(bucketEntries).Put(id[:], ent.Encode()), tx.tx.Bucket(bucketNames).Delete([]byte(old)))
 }
 
 // A window that was removed and is in use is nobody's to mend: who opens the store meanwhile is
@@ -243,7 +243,7 @@ func TestRemovedAndInUse(t *testing.T) {
 	require.NoError(t, err)
 	h, err := makeWindow(s, oneRegion("w", 8))
 	require.NoError(t, err)
-	id := h.rec.ID
+	id := h.entry.ID
 	require.NoError(t, s.Remove("w"))
 	var said notices
 	other, err := Open(dir, Config{Boot: testBoot, Notice: said.add})
@@ -273,8 +273,8 @@ func TestRemovedAndInUse(t *testing.T) {
 	require.NoError(t, s.Close())
 }
 
-// Each change of a record is counted, and the defaults of a request are its own.
-func TestRecordOfARequest(t *testing.T) {
+// Each change of an entry is counted, and the defaults of a request are its own.
+func TestEntryOfARequest(t *testing.T) {
 	before := time.Now()
 	s := newTestStore(t, Config{})
 	h, err := makeWindow(s, oneRegion("w", 8))
@@ -289,12 +289,12 @@ func TestRecordOfARequest(t *testing.T) {
 	require.Equal(t, fmt.Sprintf("%s[%d]@%s", filepath.Base(os.Args[0]), os.Getpid(), host), e.Creator)
 	require.False(t, e.Created.Before(before.Add(-time.Second)) || e.Created.After(time.Now().Add(time.Second)))
 	for i, volatile := range []bool{true, false} {
-		require.NoError(t, s.SetVolatile(h.rec.ID, volatile))
+		require.NoError(t, s.SetVolatile(h.entry.ID, volatile))
 		e = mustStat(s, "w")
 		require.Equal(t, volatile, e.Volatile)
 		require.EqualValues(t, 3+i, e.Generation)
 	}
-	st, err := os.Stat(s.path(h.rec.ID))
+	st, err := os.Stat(s.path(h.entry.ID))
 	require.NoError(t, err)
 	require.Equal(t, fs.FileMode(0o600), st.Mode().Perm())
 	require.NoError(t, h.Release())

@@ -22,27 +22,27 @@ import (
 type txn struct {
 	tx    *bolt.Tx
 	dirty bool // something was written since the last commit
-	// commit ends the present bbolt transaction durably and begins another, still under the same
+	// commit ends the present bbolt transaction durably and begins another one, under the same
 	// store lock.
 	commit func() error
 }
 
-// update runs fn with the exclusive store lock in a read-write transaction, and commits if fn
+// update runs fn in a read-write transaction, with the exclusive store lock, and commits if fn
 // returns nil.
 func (s *Store) update(fn func(*txn) error) error { return s.opened(s.updateLocked, fn) }
 
-// change is update for one record, which find has by a key.
-func change[K any](s *Store, find func(*txn, K) (*Record, error), key K, fn func(*txn, *Record) error) error {
+// change is update for the entry that find returns for key.
+func change[K any](s *Store, find func(*txn, K) (*Entry, error), key K, fn func(*txn, *Entry) error) error {
 	return s.update(func(tx *txn) error {
-		rec, err := find(tx, key)
+		ent, err := find(tx, key)
 		if err != nil {
 			return err
 		}
-		return fn(tx, rec)
+		return fn(tx, ent)
 	})
 }
 
-// opened runs a transaction once the store is open.
+// opened runs a transaction. It returns ErrClosed after Close.
 func (s *Store) opened(run func(func(*txn) error) error, fn func(*txn) error) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -91,17 +91,17 @@ func (s *Store) updateLocked(fn func(*txn) error) error {
 	})
 }
 
-// fileLocked puts a record on the disk, and is at a step of a protocol then. Preconditions: the
-// exclusive store lock is held.
-func (s *Store) fileLocked(tx *txn, rec *Record, step string) error {
-	err := tx.put(rec)
+// writeEntryLocked writes an entry, commits it, and then calls step. Preconditions: the exclusive
+// store lock is held.
+func (s *Store) writeEntryLocked(tx *txn, ent *Entry, step string) error {
+	err := tx.put(ent)
 	if err == nil {
 		err = tx.commit()
 	}
 	return s.reached(step, err)
 }
 
-// view runs fn with the shared store lock in a read-only transaction.
+// view runs fn in a read-only transaction, with the shared store lock.
 func (s *Store) view(fn func(*txn) error) error { return s.opened(s.viewLocked, fn) }
 
 // viewLocked: preconditions: s.mu is held.
@@ -121,24 +121,24 @@ func (s *Store) viewLocked(fn func(*txn) error) error {
 	})
 }
 
-// locked holds the store lock around fn. A panic of the database, which is how it answers to
-// damaged pages, becomes an error. Preconditions: s.mu is held.
+// locked runs fn with the store lock. The database panics when it reads damaged pages; such a panic
+// becomes an error. Preconditions: s.mu is held.
 func (s *Store) locked(exclusive bool, fn func() error) (err error) {
-	if s.lock != nil { // a store without one is on a file system that nobody can write
+	if s.lock != nil { // a store without a lock file is on a read-only file system
 		if err := s.takeLock(exclusive); err != nil {
 			return err
 		}
 		defer unlock(s.lock)
 	}
-	// A damaged page may also lead the database out of its mapping.
+	// A damaged page may also make the database read outside of its mapping.
 	defer debug.SetPanicOnFault(debug.SetPanicOnFault(true))
 	defer func() {
 		if p := recover(); p != nil {
 			err = fmt.Errorf("%w: %s: %v", ErrCorrupt, metaName, p)
 		}
 		if s.metaFile != nil {
-			// Usually for the second time. A mapping that the database has left would hold the lock
-			// without the file.
+			// The database has usually closed the file already. If it lost track of its mapping,
+			// the mapping would hold the lock without the file.
 			unlock(s.metaFile)
 			s.metaFile.Close()
 			s.metaFile = nil
@@ -147,8 +147,8 @@ func (s *Store) locked(exclusive bool, fn func() error) (err error) {
 	return fn()
 }
 
-// takeLock waits a bounded time for the lock file. flock has no wait with a limit, so it is tried
-// at growing intervals; transactions of others take milliseconds.
+// takeLock waits for the lock file, at most LockWait. flock has no time limit, so takeLock tries at
+// growing intervals. Transactions of other processes take milliseconds.
 func (s *Store) takeLock(exclusive bool) error {
 	deadline := time.Now().Add(s.cfg.LockWait)
 	pause := 100 * time.Microsecond
@@ -167,11 +167,11 @@ func (s *Store) takeLock(exclusive bool) error {
 
 func (s *Store) metaPath() string { return filepath.Join(s.dir, metaName) }
 
-// openMeta opens the database, which Open has made or looked through. Preconditions: the store lock
-// is held, so bbolt's own lock is free.
+// openMeta opens the database, which Open has made or checked. Preconditions: the store lock is
+// held, so bbolt's own lock is free.
 func (s *Store) openMeta(readOnly bool) (*bolt.DB, error) {
 	path := s.metaPath()
-	// bbolt would make a file that is missing or empty a new database, and wait at a pipe.
+	// bbolt would turn a missing or empty file into a new database, and would block on a pipe.
 	open := func(path string, flags int, _ fs.FileMode) (*os.File, error) {
 		f, err := s.openFile(path, flags&^os.O_CREATE)
 		if err != nil {
@@ -193,12 +193,12 @@ func (s *Store) openMeta(readOnly bool) (*bolt.DB, error) {
 		return nil, fmt.Errorf("%w: open %s: %w", ErrCorrupt, path, err)
 	}
 	err = db.View(func(tx *bolt.Tx) error {
-		for _, b := range [][]byte{bucketLayout, bucketRecords, bucketNames} {
+		for _, b := range [][]byte{bucketLayout, bucketEntries, bucketNames} {
 			if tx.Bucket(b) == nil {
 				return fmt.Errorf("%w: %s has no table %q", ErrCorrupt, path, b)
 			}
 		}
-		// Layout 1 is upgraded by Open, and read where that is not possible.
+		// Open upgrades layout 1. A store that cannot be written is read in layout 1.
 		if v := tx.Bucket(bucketLayout).Get(keyVersion); string(v) != layoutVersion && string(v) != layoutVersion1 {
 			return fmt.Errorf("%w: %s has layout %q, this program knows %s and %s", ErrVersion, path, v, layoutVersion1, layoutVersion)
 		}
@@ -211,8 +211,8 @@ func (s *Store) openMeta(readOnly bool) (*bolt.DB, error) {
 	return db, nil
 }
 
-// openBolt is bolt.Open. What it opens is closed by locked: the database does not when it panics at
-// what it finds, and its lock would stay. Preconditions: called under locked.
+// openBolt is bolt.Open. The file that it opens is closed by locked: if the database panics, it
+// does not close the file, and the file's lock would stay. Preconditions: called under locked.
 func (s *Store) openBolt(path string, opts bolt.Options) (*bolt.DB, error) {
 	open := opts.OpenFile
 	opts.OpenFile = func(path string, flags int, mode fs.FileMode) (*os.File, error) {
@@ -223,14 +223,14 @@ func (s *Store) openBolt(path string, opts bolt.Options) (*bolt.DB, error) {
 	return bolt.Open(path, 0o600, &opts)
 }
 
-// metaState is what Open finds out about the database before it is used.
+// metaState is the result of inspectMeta.
 type metaState struct {
-	missing bool  // there is none
-	half    bool  // one of its two metas is damaged, so that it may be older than the files
-	damaged error // it cannot be used
+	missing bool  // there is no database
+	oneMeta bool  // one of its two metas is damaged, so it may be older than the files
+	damaged error // why it cannot be used; nil: it can
 }
 
-// inspectMeta looks the database through. Preconditions: the store lock is held.
+// inspectMeta checks the database without opening it. Preconditions: the store lock is held.
 func (s *Store) inspectMeta() (m metaState, err error) {
 	f, err := s.openFile(s.metaPath(), os.O_RDONLY)
 	switch {
@@ -250,20 +250,20 @@ func (s *Store) inspectMeta() (m metaState, err error) {
 	if err != nil {
 		err = fmt.Errorf("%s: %w", s.metaPath(), err)
 	}
-	return metaState{half: metas == 1, damaged: err}, nil
+	return metaState{oneMeta: metas == 1, damaged: err}, nil
 }
 
-// makeMeta makes a database with the given records under another name, and renames it when it is
-// complete: a process killed in the middle leaves a file that nobody opens. Preconditions: the
+// makeMeta makes a database with the given entries under another name, and renames it when it is
+// complete. A process killed in the middle leaves a file that no process opens. Preconditions: the
 // exclusive store lock is held.
-func (s *Store) makeMeta(records []*Record) (err error) {
+func (s *Store) makeMeta(ents []*Entry) (err error) {
 	temp := filepath.Join(s.dir, metaTemp)
 	if err := s.remove(temp); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return accessError(err)
 	}
 	defer func() {
 		if err != nil {
-			s.remove(temp) // on a full disk, it would be in the way of others
+			s.remove(temp) // on a full disk, it would take space from others
 		}
 	}()
 	db, err := s.openBolt(temp, bolt.Options{Timeout: s.cfg.LockWait, NoStatistics: true, OpenFile: s.open})
@@ -283,20 +283,20 @@ func (s *Store) makeMeta(records []*Record) (err error) {
 	}
 	layout := func(tx *bolt.Tx) error { return tx.Bucket(bucketLayout).Put(keyVersion, []byte(layoutVersion)) }
 	err = update(func(tx *bolt.Tx) error {
-		for _, b := range [][]byte{bucketLayout, bucketRecords, bucketNames} {
+		for _, b := range [][]byte{bucketLayout, bucketEntries, bucketNames} {
 			if _, err := tx.CreateBucket(b); err != nil {
 				return err
 			}
 		}
 		t := &txn{tx: tx}
-		for _, rec := range records {
-			if err := t.put(rec); err != nil {
+		for _, ent := range ents {
+			if err := t.put(ent); err != nil {
 				return err
 			}
 		}
 		return layout(tx)
 	})
-	if err == nil { // once more: each of the two metas leads to a database with tables
+	if err == nil { // a second transaction: each of the two metas leads to a database with tables
 		err = update(layout)
 	}
 	err = errors.Join(err, db.Close())
@@ -314,7 +314,7 @@ func (s *Store) makeMeta(records []*Record) (err error) {
 	return s.syncDir(s.dir)
 }
 
-func (t *txn) byName(name string) (*Record, error) {
+func (t *txn) byName(name string) (*Entry, error) {
 	id := t.tx.Bucket(bucketNames).Get([]byte(name))
 	if id == nil {
 		return nil, fmt.Errorf("%w: %q", ErrName, name)
@@ -325,48 +325,48 @@ func (t *txn) byName(name string) (*Record, error) {
 	return t.byID(ID(id))
 }
 
-func (t *txn) byID(id ID) (*Record, error) {
-	b := t.tx.Bucket(bucketRecords).Get(id[:])
+func (t *txn) byID(id ID) (*Entry, error) {
+	b := t.tx.Bucket(bucketEntries).Get(id[:])
 	if b == nil {
 		return nil, fmt.Errorf("%w: id %v", ErrName, id)
 	}
-	rec, err := Decode(b)
+	ent, err := Decode(b)
 	if err != nil {
 		return nil, err
 	}
-	if rec.ID != id {
-		return nil, fmt.Errorf("%w: record %v is filed under %v", ErrCorrupt, rec.ID, id)
+	if ent.ID != id {
+		return nil, fmt.Errorf("%w: entry %v is filed under %v", ErrCorrupt, ent.ID, id)
 	}
-	return rec, nil
+	return ent, nil
 }
 
-// records returns all records; damaged ones are an error that names them.
-func (t *txn) records() (all []*Record, err error) {
+// entries returns all entries. Damaged ones are an error that names them.
+func (t *txn) entries() (all []*Entry, err error) {
 	all, damaged := t.load()
 	for key, derr := range damaged {
-		err = errors.Join(err, fmt.Errorf("record %x: %w", key, derr))
+		err = errors.Join(err, fmt.Errorf("entry %x: %w", key, derr))
 	}
 	return all, err
 }
 
-// load returns all records, and by key what is wrong with those that are damaged.
-func (t *txn) load() (all []*Record, damaged map[string]error) {
+// load returns all intact entries, and by key what is wrong with the damaged ones.
+func (t *txn) load() (all []*Entry, damaged map[string]error) {
 	damaged = make(map[string]error)
-	for k, v := range each(t.tx.Bucket(bucketRecords)) {
-		rec, err := Decode(v)
-		if err == nil && string(k) != string(rec.ID[:]) {
-			err = fmt.Errorf("%w: record %v is filed under %x", ErrCorrupt, rec.ID, k)
+	for k, v := range each(t.tx.Bucket(bucketEntries)) {
+		ent, err := Decode(v)
+		if err == nil && string(k) != string(ent.ID[:]) {
+			err = fmt.Errorf("%w: entry %v is filed under %x", ErrCorrupt, ent.ID, k)
 		}
 		if err != nil {
 			damaged[string(k)] = err
 		} else {
-			all = append(all, rec)
+			all = append(all, ent)
 		}
 	}
 	return all, damaged
 }
 
-// each yields the keys and values of a table, which must not change meanwhile.
+// each yields the keys and values of a table. The table must not change during the iteration.
 func each(b *bolt.Bucket) iter.Seq2[[]byte, []byte] {
 	return func(yield func(k, v []byte) bool) {
 		c := b.Cursor()
@@ -377,25 +377,25 @@ func each(b *bolt.Bucket) iter.Seq2[[]byte, []byte] {
 
 func (t *txn) layout() string { return string(t.tx.Bucket(bucketLayout).Get(keyVersion)) }
 
-// put files the record, and its name unless it is being removed.
-func (t *txn) put(rec *Record) error {
+// put writes the entry, and its name unless its state is deleting.
+func (t *txn) put(ent *Entry) error {
 	t.dirty = true
-	rec.Generation++
-	if err := t.tx.Bucket(bucketRecords).Put(rec.ID[:], rec.Encode()); err != nil {
+	ent.Generation++
+	if err := t.tx.Bucket(bucketEntries).Put(ent.ID[:], ent.Encode()); err != nil {
 		return err
 	}
 	names := t.tx.Bucket(bucketNames)
-	if rec.State != Deleting {
-		return names.Put([]byte(rec.Name), rec.ID[:])
+	if ent.State != Deleting {
+		return names.Put([]byte(ent.Name), ent.ID[:])
 	}
-	if cur := names.Get([]byte(rec.Name)); string(cur) == string(rec.ID[:]) {
-		return names.Delete([]byte(rec.Name))
+	if cur := names.Get([]byte(ent.Name)); string(cur) == string(ent.ID[:]) {
+		return names.Delete([]byte(ent.Name))
 	}
 	return nil
 }
 
-// forget removes the record, whose name went when it was put in state deleting.
-func (t *txn) forget(rec *Record) error {
+// forget removes the entry. Its name was removed when its state became deleting.
+func (t *txn) forget(ent *Entry) error {
 	t.dirty = true
-	return t.tx.Bucket(bucketRecords).Delete(rec.ID[:])
+	return t.tx.Bucket(bucketEntries).Delete(ent.ID[:])
 }

@@ -9,9 +9,9 @@ import (
 	"hash/fnv"
 )
 
-// The database believes what its pages say: a damaged one may lead it in a circle or out of its
-// mapping. So Open looks at the pages itself before the database does. This is the layout of
-// bbolt's files, version 2, in the machine's byte order:
+// The database trusts its pages: a damaged page may lead it into a circle or out of its mapping. So
+// Open checks the pages before the database reads them. This is the layout of bbolt's files,
+// version 2, in the machine's byte order:
 //
 //	page      id u64, flags u16, count u16, overflow u32; then its elements
 //	meta      magic u32, version u32, page size u32, flags u32, root page u64, sequence u64,
@@ -21,8 +21,8 @@ import (
 //	free list page numbers u64
 //	bucket    as a value: root page u64, sequence u64; then, if the root is 0, its page
 //
-// Pages 0 and 1 are metas. A transaction writes the one of the last transaction but one, so if one
-// is damaged, the other has the state of the last transaction or of the one before.
+// Pages 0 and 1 are metas. A transaction overwrites the older of the two. So if one is damaged, the
+// other has the state of the last transaction or of the one before it.
 const (
 	boltMagic, boltVersion = 0xED0CDAED, 2
 	boltPage, boltMeta     = 16, 64 // sizes of the head of a page and of a meta
@@ -31,8 +31,8 @@ const (
 	boltNoFree             = 1<<64 - 1
 )
 
-// checkMeta judges the bytes of a database: how many of its metas are whole, and, if one is,
-// whether what it leads to is whole.
+// checkMeta checks the bytes of a database. metas is how many of its two metas are intact. If one
+// is, err says what is wrong with the pages that the newer one leads to.
 func checkMeta(b []byte) (metas int, err error) {
 	var best *boltFile
 	for i := range 2 {
@@ -49,14 +49,14 @@ func checkMeta(b []byte) (metas int, err error) {
 	return metas, best.check()
 }
 
-// boltFile is a database by one of its metas.
+// boltFile is a database as one of its metas describes it.
 type boltFile struct {
 	b                             []byte
 	size, root, free, pages, txid uint64
 	seen                          map[uint64]bool
 }
 
-// findMeta returns meta 0 or 1 if it is whole. Where the second one is depends on the page size.
+// findMeta returns meta 0 or 1 if it is intact. The position of meta 1 depends on the page size.
 func findMeta(b []byte, which int) *boltFile {
 	for size := 1 << 10; size <= 1<<16; size <<= 1 {
 		at := which*size + boltPage
@@ -75,7 +75,7 @@ func findMeta(b []byte, which int) *boltFile {
 	return nil
 }
 
-// check walks all that the meta leads to.
+// check walks all pages that the meta leads to.
 func (f *boltFile) check() error {
 	bad := func(format string, args ...any) error {
 		return fmt.Errorf("%w: database: %s", ErrCorrupt, fmt.Sprintf(format, args...))
@@ -94,7 +94,7 @@ func (f *boltFile) check() error {
 		return bad("free list: %v", err)
 	}
 	n := uint64(ne.Uint16(f.b[f.free*f.size+10:]))
-	if n == 0xffff { // the number follows
+	if n == 0xffff { // the number is the first element
 		n, list = ne.Uint64(list), list[8:]
 	}
 	if n > uint64(len(list)/8) {
@@ -110,8 +110,8 @@ func (f *boltFile) check() error {
 	return nil
 }
 
-// page returns the number of elements of a page of the given kind, and what follows its head. A
-// page may be met once.
+// page returns the kind of a page, which must be one of kinds, and what follows its head. A second
+// visit of a page is an error.
 func (f *boltFile) page(id uint64, kinds uint16) (kind uint16, body []byte, err error) {
 	if id < 2 || id >= f.pages || id >= uint64(len(f.b))/f.size {
 		return 0, nil, fmt.Errorf("page %d of %d", id, f.pages)
@@ -122,19 +122,19 @@ func (f *boltFile) page(id uint64, kinds uint16) (kind uint16, body []byte, err 
 		return 0, nil, fmt.Errorf("page %d says that it is page %d of kind %#x", id, self, kind)
 	}
 	if over >= f.pages-id || (over+1)*f.size > uint64(len(p)) {
-		return 0, nil, fmt.Errorf("page %d goes on for %d pages", id, over)
+		return 0, nil, fmt.Errorf("page %d continues for %d pages", id, over)
 	}
 	for i := id; i <= id+over; i++ {
 		if f.seen[i] {
-			return 0, nil, fmt.Errorf("page %d is in two places", i)
+			return 0, nil, fmt.Errorf("page %d is used twice", i)
 		}
 		f.seen[i] = true
 	}
 	return kind, p[boltPage : (over+1)*f.size], nil
 }
 
-// tree walks a tree of pages in the order of their keys, which are low or more; last is the
-// greatest so far.
+// tree walks a tree of pages in the order of their keys, none of which is below low. last is the
+// greatest key so far.
 func (f *boltFile) tree(id uint64, low []byte, last *[]byte) error {
 	kind, body, err := f.page(id, boltBranch|boltLeaf)
 	if err != nil {
@@ -196,7 +196,7 @@ func (f *boltFile) leaf(id uint64, count int, body, low []byte, last *[]byte) er
 	return nil
 }
 
-// bucket checks the tree of a table, which is in pages of its own or follows at once.
+// bucket checks the tree of a table, which has its own pages or one page inside the value.
 func (f *boltFile) bucket(value []byte) error {
 	if len(value) < 16 {
 		return fmt.Errorf("a head of %d bytes", len(value))
@@ -211,7 +211,7 @@ func (f *boltFile) bucket(value []byte) error {
 	return f.leaf(0, int(ne.Uint16(inline[10:])), inline[boltPage:], nil, new([]byte))
 }
 
-// cut is b[pos:pos+n] if that is there.
+// cut returns b[pos:pos+n], or an error if b is shorter.
 func cut(b []byte, pos, n uint32) ([]byte, error) {
 	if uint64(pos)+uint64(n) > uint64(len(b)) {
 		return nil, fmt.Errorf("bytes %d+%d of %d", pos, n, len(b))

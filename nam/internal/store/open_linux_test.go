@@ -135,20 +135,20 @@ func TestNoStoreAndNoRights(t *testing.T) {
 	require.Empty(t, left(dir))
 }
 
-// A store that is read says what is wrong with its records, as one that is written does.
-func TestReadOnlyStoreOfDamagedRecords(t *testing.T) {
+// A store that is read says what is wrong with its entries, as one that is written does.
+func TestReadOnlyStoreOfDamagedEntries(t *testing.T) {
 	dir := makeWorld(t, nil)
 	s, err := Open(dir, Config{Boot: testBoot})
 	require.NoError(t, err)
 	id := mustStat(s, "raw0").ID
 	require.NoError(t, s.update(func(tx *txn) error {
 		tx.dirty = true
-		return tx.tx.Bucket(bucketRecords).Put(id[:], []byte("damaged"))
+		return tx.tx.Bucket(bucketEntries).Put(id[:], []byte("damaged"))
 	}))
 	require.NoError(t, s.Close())
 	_, err = Open(dir, Config{Boot: testBoot, ReadOnly: true})
 	require.ErrorIs(t, err, ErrCorrupt)
-	require.ErrorContains(t, err, fmt.Sprintf("record %x: ", id[:]))
+	require.ErrorContains(t, err, fmt.Sprintf("entry %x: ", id[:]))
 	require.Empty(t, left(dir))
 }
 
@@ -211,7 +211,7 @@ func TestEntryLooksAtAllFiles(t *testing.T) {
 		h, err := makeWindow(s, Request{Name: "w", Structure: 3, Files: []uint64{8, 0, 0}, Regions: []Region{{Size: 8, Unit: 1}}})
 		require.NoError(t, err)
 		require.NoError(t, h.Release())
-		path := s.path(h.rec.Files[2].ID)
+		path := s.path(h.entry.Files[2].ID)
 		if !row.itsOwn {
 			require.NoError(t, os.Remove(path))
 		}
@@ -220,7 +220,7 @@ func TestEntryLooksAtAllFiles(t *testing.T) {
 		require.Equal(t, row.wrong, e.Problem != nil, "%s: %v", name, e.Problem)
 		if row.wrong {
 			require.ErrorIs(t, e.Problem, ErrGone)
-			require.ErrorContains(t, e.Problem, `"w": file `+h.rec.Files[2].ID.String()+" is missing or too short")
+			require.ErrorContains(t, e.Problem, `"w": file `+h.entry.Files[2].ID.String()+" is missing or too short")
 		}
 	}
 }
@@ -228,19 +228,19 @@ func TestEntryLooksAtAllFiles(t *testing.T) {
 // A file that is another's is not taken for one of a window, whatever they have in common.
 func TestFilesOfOthers(t *testing.T) {
 	s := newTestStore(t, Config{})
-	var recs []*Record
+	var ents []*Entry
 	for _, name := range []string{"a", "b"} {
 		h, err := makeWindow(s, slotted(name))
 		require.NoError(t, err)
-		recs = append(recs, h.rec)
+		ents = append(ents, h.entry)
 		require.NoError(t, h.Release())
 	}
 	swap := func(a, b ID) {
 		temp := filepath.Join(s.Dir(), "temp")
 		require.NoError(t, errors.Join(os.Rename(s.path(a), temp), os.Rename(s.path(b), s.path(a)), os.Rename(temp, s.path(b))))
 	}
-	for name, pair := range map[string][2]ID{"the other file of the window": {recs[0].ID, recs[0].Files[1].ID}, "another window's": {recs[0].Files[1].ID, recs[1].Files[1].ID},
-		"another window's first": {recs[0].ID, recs[1].ID}} {
+	for name, pair := range map[string][2]ID{"the other file of the window": {ents[0].ID, ents[0].Files[1].ID}, "another window's": {ents[0].Files[1].ID, ents[1].Files[1].ID},
+		"another window's first": {ents[0].ID, ents[1].ID}} {
 		swap(pair[0], pair[1])
 		for _, readOnly := range []bool{true, false} {
 			_, err := s.Attach("a", readOnly, false)
@@ -249,13 +249,13 @@ func TestFilesOfOthers(t *testing.T) {
 		}
 		swap(pair[0], pair[1])
 	}
-	// The record is of another size.
+	// The entry is of another size.
 	require.NoError(t, s.update(func(tx *txn) error {
-		rec, err := tx.byName("a")
+		ent, err := tx.byName("a")
 		require.NoError(t, err)
-		rec.Files[1].Bytes -= headerSize
-		rec.Regions[1].Size -= headerSize
-		return tx.put(rec)
+		ent.Files[1].Bytes -= headerSize
+		ent.Regions[1].Size -= headerSize
+		return tx.put(ent)
 	}))
 	_, err := s.Attach("a", true, false)
 	require.ErrorIs(t, err, ErrCorrupt)
@@ -302,7 +302,7 @@ func TestAbortAfterCommit(t *testing.T) {
 		c, err := s.Create(req)
 		require.NoError(t, err)
 		require.NoError(t, c.Reserve(0))
-		h, err := s.AttachID(c.rec.ID, false, false)
+		h, err := s.AttachID(c.entry.ID, false, false)
 		require.NoError(t, err)
 		require.NoError(t, c.Commit())
 		require.Equal(t, Ready, mustStat(s, "w").State)
@@ -357,7 +357,7 @@ func TestReclaimedWhenShort(t *testing.T) {
 		}
 		s, err = Open(s.Dir(), Config{Boot: testBoot, ReadOnly: true})
 		require.NoError(t, err)
-		require.NoFileExists(t, s.path(c.rec.ID))
+		require.NoFileExists(t, s.path(c.entry.ID))
 		requireSound(t, s)
 		require.NoError(t, s.Close())
 	}
@@ -392,8 +392,8 @@ func TestUpgradeGoesOn(t *testing.T) {
 func TestRepairedWindows(t *testing.T) {
 	dir := memDir(t)
 	var youngest ID
-	at := func(s *Store, rec *Record, created time.Time) {
-		c := *rec
+	at := func(s *Store, ent *Entry, created time.Time) {
+		c := *ent
 		c.Created = created
 		require.NoError(t, s.rewriteHeader(&c))
 	}
@@ -404,9 +404,9 @@ func TestRepairedWindows(t *testing.T) {
 		h, err := makeWindow(s, oneRegion("w", 64))
 		require.NoError(t, err)
 		require.NoError(t, h.Release())
-		at(s, h.rec, now.Add(-age))
+		at(s, h.entry, now.Add(-age))
 		if i == 1 {
-			youngest = h.rec.ID
+			youngest = h.entry.ID
 		}
 		require.NoError(t, s.Close())
 		emptyDatabase(t, dir)
@@ -424,15 +424,15 @@ func TestRepairedWindows(t *testing.T) {
 	require.NoError(t, err)
 	require.NoError(t, c.first.Close())
 	require.NoError(t, os.WriteFile(filepath.Join(dir, metaName), []byte("damaged"), 0o600))
-	recs, err := Repair(dir, Config{Boot: testBoot})
+	ents, err := Repair(dir, Config{Boot: testBoot})
 	require.NoError(t, err)
 	got := map[string]ID{}
-	for _, rec := range recs {
-		got[rec.Name] = rec.ID
-		require.Equal(t, Ready, rec.State)
-		require.Equal(t, rec.Name == "volatile", rec.Volatile)
+	for _, ent := range ents {
+		got[ent.Name] = ent.ID
+		require.Equal(t, Ready, ent.State)
+		require.Equal(t, ent.Name == "volatile", ent.Volatile)
 	}
-	require.Equal(t, map[string]ID{"w": youngest, "volatile": vol.rec.ID}, got)
+	require.Equal(t, map[string]ID{"w": youngest, "volatile": vol.entry.ID}, got)
 	require.Equal(t, "damaged", string(readAll(t, filepath.Join(dir, metaDamaged))))
 	require.NoError(t, vol.Release())
 	require.NoError(t, removed.Release())
@@ -445,21 +445,21 @@ func TestRepairedWindows(t *testing.T) {
 	asides, err := s.SetAside()
 	require.NoError(t, err)
 	require.Len(t, asides, 2)
-	require.NoFileExists(t, s.path(c.rec.ID))
+	require.NoFileExists(t, s.path(c.entry.ID))
 	require.NoError(t, s.Close())
 
 	// A second repair keeps the database that is damaged now.
 	require.NoError(t, os.WriteFile(filepath.Join(dir, metaName), []byte("again"), 0o600))
-	recs, err = Repair(dir, Config{Boot: testBoot})
+	ents, err = Repair(dir, Config{Boot: testBoot})
 	require.NoError(t, err)
-	require.Len(t, recs, 1)
+	require.Len(t, ents, 1)
 	require.Equal(t, "again", string(readAll(t, filepath.Join(dir, metaDamaged))))
 	require.Empty(t, left(dir))
 }
 
-// A record that is older than the header of its file takes over what the header says; one that says
+// An entry that is older than the header of its file takes over what the header says; one that says
 // more than that stays.
-func TestRecordsOlderThanFiles(t *testing.T) {
+func TestEntriesOlderThanFiles(t *testing.T) {
 	var said []string
 	s := newTestStore(t, Config{Notice: func(text string, _ bool) { said = append(said, text) }})
 	for i, row := range []struct {
@@ -490,13 +490,13 @@ func TestRecordsOlderThanFiles(t *testing.T) {
 		require.NoError(t, h.Release())
 		said = nil
 		require.NoError(t, s.update(func(tx *txn) error {
-			rec, err := tx.byName(name)
+			ent, err := tx.byName(name)
 			require.NoError(t, err)
-			require.NoError(t, s.setFlags(rec, row.flags, headFlags))
-			rec.State, rec.Volatile = row.state, row.volatile
-			require.NoError(t, s.reconcile(tx, rec))
-			require.Equal(t, []any{row.wantState, row.wantVolatile}, []any{rec.State, rec.Volatile}, "%+v", row)
-			head, err := s.header(rec)
+			require.NoError(t, s.setFlags(ent, row.flags, headFlags))
+			ent.State, ent.Volatile = row.state, row.volatile
+			require.NoError(t, s.reconcile(tx, ent))
+			require.Equal(t, []any{row.wantState, row.wantVolatile}, []any{ent.State, ent.Volatile}, "%+v", row)
+			head, err := s.header(ent)
 			require.NoError(t, err)
 			require.Equal(t, row.wantFlags, head.flags, "%+v", row)
 			changed := row.state != row.wantState || row.volatile != row.wantVolatile
@@ -504,9 +504,9 @@ func TestRecordsOlderThanFiles(t *testing.T) {
 			if changed {
 				require.Contains(t, said[0], "is older than its file, which says that it is "+row.wantState.String())
 			}
-			require.NoError(t, s.setFlags(rec, 0, headFlags))
-			rec.State, rec.Volatile = Ready, false
-			return tx.put(rec)
+			require.NoError(t, s.setFlags(ent, 0, headFlags))
+			ent.State, ent.Volatile = Ready, false
+			return tx.put(ent)
 		}))
 		require.NoError(t, s.Doom(mustStat(s, name).ID))
 	}
@@ -520,12 +520,12 @@ func TestFirstProblem(t *testing.T) {
 	require.NoError(t, err)
 	require.NoError(t, h.Release())
 	for i := 2; i > 0; i-- {
-		require.NoError(t, os.Remove(s.path(h.rec.Files[i].ID)))
+		require.NoError(t, os.Remove(s.path(h.entry.Files[i].ID)))
 		e := mustStat(s, "w")
 		require.ErrorIs(t, e.Problem, ErrGone)
-		require.ErrorContains(t, e.Problem, h.rec.Files[i].ID.String())
+		require.ErrorContains(t, e.Problem, h.entry.Files[i].ID.String())
 	}
-	f, err := os.OpenFile(s.path(h.rec.ID), os.O_RDWR, 0)
+	f, err := os.OpenFile(s.path(h.entry.ID), os.O_RDWR, 0)
 	require.NoError(t, err)
 	_, err = f.WriteAt(binary.NativeEndian.AppendUint64(nil, packCount(7, ID{9})), offEpochs)
 	require.NoError(t, errors.Join(err, f.Close()))

@@ -16,7 +16,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// openSafely are the flags of openFile.
+// openSafely are the flags that openFile adds.
 const openSafely = unix.O_NOFOLLOW | unix.O_NONBLOCK | unix.O_CLOEXEC
 
 // notRegular says whether an open failed at a symbolic link, a directory, or a socket, a pipe or a
@@ -25,7 +25,7 @@ func notRegular(err error) bool {
 	return errors.Is(err, unix.ELOOP) || errors.Is(err, unix.EISDIR) || errors.Is(err, unix.ENXIO) || errors.Is(err, unix.ENODEV)
 }
 
-// bootID is the kernel's name of this run of the machine, the same in all containers.
+// bootID is the kernel's ID of the current boot, the same in all containers.
 func bootID() (id ID, ok bool) {
 	b, err := os.ReadFile("/proc/sys/kernel/random/boot_id")
 	if err != nil {
@@ -35,8 +35,8 @@ func bootID() (id ID, ok bool) {
 	return id, err == nil && n == len(id) && id != ID{}
 }
 
-// hasData says whether there may be anything but zeros in a file: blocks that were only reserved
-// count as zeros, and nothing of them is read.
+// hasData says whether a file may have anything but zeros. Blocks that were only reserved count as
+// zeros and are not read.
 func hasData(f *os.File) (bool, error) {
 	buf := make([]byte, 1<<16)
 	for off := int64(0); ; {
@@ -59,7 +59,7 @@ func hasData(f *os.File) (bool, error) {
 	}
 }
 
-// tryLock takes or tests a flock without waiting; false means that somebody else holds it.
+// tryLock takes a flock without waiting. false: another open file has it.
 func tryLock(f *os.File, exclusive bool) (bool, error) {
 	how := unix.LOCK_SH
 	if exclusive {
@@ -78,19 +78,19 @@ func tryLock(f *os.File, exclusive bool) (bool, error) {
 	}
 }
 
-// placeOfDir is placeOf of a directory, for a store without a lock file.
-func placeOfDir(dir string) (p [2]uint64, err error) {
+// identityOfDir is identityOf for a directory, for a store without a lock file.
+func identityOfDir(dir string) (p [2]uint64, err error) {
 	f, err := os.Open(dir)
 	if err != nil {
 		return p, err
 	}
 	defer f.Close()
-	return placeOf(f)
+	return identityOf(f)
 }
 
-// placeOf tells files apart: two that are open are the same file if and only if they have the same
-// place.
-func placeOf(f *os.File) (p [2]uint64, err error) {
+// identityOf returns the device and the inode of an open file. Two open files are the same file if
+// and only if these are equal.
+func identityOf(f *os.File) (p [2]uint64, err error) {
 	var st unix.Stat_t
 	if err := unix.Fstat(int(f.Fd()), &st); err != nil {
 		return p, fmt.Errorf("stat %s: %w", f.Name(), err)
@@ -98,7 +98,7 @@ func placeOf(f *os.File) (p [2]uint64, err error) {
 	return [2]uint64{uint64(st.Dev), st.Ino}, nil
 }
 
-// Owner is the user that a file belongs to.
+// Owner returns the user that a file belongs to.
 func Owner(st fs.FileInfo) (uid uint32, ok bool) {
 	sys, ok := st.Sys().(*syscall.Stat_t)
 	if !ok {
@@ -110,11 +110,11 @@ func Owner(st fs.FileInfo) (uid uint32, ok bool) {
 func unlock(f *os.File) error { return unix.Flock(int(f.Fd()), unix.LOCK_UN) }
 
 // reserve gives the file its size and its blocks, so that a later store to the mapping cannot fail
-// for want of space. A shared mapping of a sparse file would answer a full disk with SIGBUS.
+// for lack of space. With a sparse file, a store to a shared mapping on a full disk is a SIGBUS.
 func reserve(f *os.File, size uint64) error {
 	var lim unix.Rlimit
 	if err := unix.Getrlimit(unix.RLIMIT_FSIZE, &lim); err == nil && size > lim.Cur {
-		// Asked before, because the kernel answers with a signal that ends the program.
+		// Checked first, because the kernel sends a signal that ends the program.
 		return fmt.Errorf("%w: %d bytes are more than the limit of this process for one file (%d)", ErrNoSpace, size, lim.Cur)
 	}
 	for {
@@ -144,12 +144,12 @@ func writeZeros(f *os.File, size uint64) error {
 	return nil
 }
 
-// reserveMeta sets blocks aside for a young metadata file, so that windows can still be removed
-// when the disk is full. Best effort.
+// reserveMeta reserves blocks for a new metadata file, so that windows can still be removed when
+// the disk is full. Best effort.
 func reserveMeta(f *os.File) { _ = unix.Fallocate(int(f.Fd()), unix.FALLOC_FL_KEEP_SIZE, 0, 1<<20) }
 
-// lockRange takes an exclusive lock on bytes of a file against every other open of it, in this
-// process or another; the kernel drops it when the process dies. It waits.
+// lockRange takes an exclusive lock on bytes of a file. It excludes every other open of the file,
+// in this process or another, and waits for it. The kernel drops the lock when the process dies.
 func lockRange(f *os.File, off, n int64) error { return rangeLock(f, unix.F_WRLCK, off, n) }
 
 func unlockRange(f *os.File, off, n int64) error { return rangeLock(f, unix.F_UNLCK, off, n) }

@@ -146,7 +146,7 @@ func TestPlaces(t *testing.T) {
 	defer again.Close()
 	places := map[[2]uint64]bool{}
 	for _, f := range []*os.File{a, b, again} {
-		p, err := placeOf(f)
+		p, err := identityOf(f)
 		require.NoError(t, err)
 		st, err := f.Stat()
 		require.NoError(t, err)
@@ -158,21 +158,21 @@ func TestPlaces(t *testing.T) {
 		require.EqualValues(t, os.Geteuid(), uid)
 	}
 	require.Len(t, places, 2)
-	_, err = placeOf(closed(t))
+	_, err = identityOf(closed(t))
 	require.ErrorContains(t, err, "closed")
-	p, err := placeOfDir(dir)
+	p, err := identityOfDir(dir)
 	require.NoError(t, err)
 	d, err := os.Open(dir)
 	require.NoError(t, err)
 	defer d.Close()
-	want, err := placeOf(d)
+	want, err := identityOf(d)
 	require.NoError(t, err)
 	require.Equal(t, want, p)
 	fds := left(filepath.Dir(dir))
 	for range 3 {
-		_, err = placeOfDir(filepath.Join(dir, "none"))
+		_, err = identityOfDir(filepath.Join(dir, "none"))
 		require.ErrorIs(t, err, fs.ErrNotExist)
-		_, err = placeOfDir(dir)
+		_, err = identityOfDir(dir)
 		require.NoError(t, err)
 	}
 	require.Equal(t, fds, left(filepath.Dir(dir)), "a descriptor is left")
@@ -353,7 +353,7 @@ func TestLockRange(t *testing.T) {
 	s := newTestStore(t, Config{})
 	h, err := makeWindow(s, Request{Name: "w", Files: []uint64{100}, Regions: []Region{{Size: 50, Unit: 1}, {Size: 36, Unit: 1, Offset: 64}}})
 	require.NoError(t, err)
-	other, err := os.OpenFile(s.path(h.rec.ID), os.O_RDWR, 0)
+	other, err := os.OpenFile(s.path(h.entry.ID), os.O_RDWR, 0)
 	require.NoError(t, err)
 	defer other.Close()
 	free := func(at int64) bool {

@@ -21,14 +21,14 @@ import (
 )
 
 // told describes states of a disk, each once.
-type told struct {
+type describer struct {
 	t       *testing.T
 	boot    ID
 	without bool // the database, which is made anew from the files
 	seen    map[string]string
 }
 
-func (d *told) describe(s *powerloss.State) string {
+func (d *describer) describe(s *powerloss.State) string {
 	sum := fmt.Sprint(s.Sum(), d.without)
 	if text, ok := d.seen[sum]; ok {
 		return text
@@ -76,7 +76,7 @@ func TestPowerLoss(t *testing.T) {
 		end, err := d.Mark()
 		require.NoError(t, err)
 		returned = append(returned, end)
-		texts := told{t: t, boot: lastBoot, seen: map[string]string{}}
+		texts := describer{t: t, boot: lastBoot, seen: map[string]string{}}
 		full := make([]string, end+1) // if nothing is lost
 		for at := d.Start(); at <= end; at++ {
 			full[at] = texts.describe(d.Full(at))
@@ -187,7 +187,7 @@ func TestFailedForce(t *testing.T) {
 			require.NoError(t, again.run(dir, d.Call, func() {}), failed)
 			end, err := d.Mark()
 			require.NoError(t, err)
-			texts := told{t: t, boot: lastBoot, seen: map[string]string{}}
+			texts := describer{t: t, boot: lastBoot, seen: map[string]string{}}
 			d.States(end, "", func(s *powerloss.State) { require.NotContains(t, texts.describe(s), "BAD", failed) })
 			d.Close()
 			require.NoError(t, os.RemoveAll(dir))

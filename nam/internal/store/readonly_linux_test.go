@@ -158,7 +158,7 @@ func TestLeftoverThatCannotBeReclaimed(t *testing.T) {
 	c, err := s.Create(oneRegion("half", 10))
 	require.NoError(t, err)
 	c.first.Close() // its creator dies
-	path := s.path(c.Record().ID)
+	path := s.path(c.Entry().ID)
 	require.NoError(t, s.Close())
 	setImmutable(t, path, true)
 	t.Cleanup(func() {
@@ -171,7 +171,7 @@ func TestLeftoverThatCannotBeReclaimed(t *testing.T) {
 	s, err = Open(dir, Config{Boot: testBoot, Notice: said.add})
 	require.NoError(t, err)
 	require.NoError(t, s.ReadOnly(), "all else can be written")
-	require.Contains(t, said.String(), `"half" (`+c.Record().ID.String()+`) cannot be reclaimed`)
+	require.Contains(t, said.String(), `"half" (`+c.Entry().ID.String()+`) cannot be reclaimed`)
 	_, err = s.Stat("kept")
 	require.NoError(t, err)
 	h, err = makeWindow(s, oneRegion("half", 10))

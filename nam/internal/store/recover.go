@@ -12,9 +12,9 @@ import (
 	"syscall"
 )
 
-// prepareMeta makes the database of a new store, and says whether the one that is there lacks one
-// of its metas. Preconditions: the exclusive store lock is held.
-func (s *Store) prepareMeta() (half bool, err error) {
+// prepareMeta makes the database of a new store. oneMeta: the existing database has only one intact
+// meta. Preconditions: the exclusive store lock is held.
+func (s *Store) prepareMeta() (oneMeta bool, err error) {
 	m, err := s.inspectMeta()
 	switch {
 	case err != nil:
@@ -22,39 +22,40 @@ func (s *Store) prepareMeta() (half bool, err error) {
 	case m.damaged != nil:
 		return false, s.unusable(m)
 	case !m.missing:
-		return m.half, nil
+		return m.oneMeta, nil
 	}
-	// A new database would have no record of what is there.
-	strays, err := s.strays(nil)
+	// A new database would have no entries for the existing files.
+	orphans, err := s.orphans(nil)
 	if err != nil {
 		return false, err
 	}
-	if slices.ContainsFunc(strays, func(one *stray) bool { return one.kind != litter }) {
+	if slices.ContainsFunc(orphans, func(o *orphan) bool { return o.kind != leftover }) {
 		return false, s.unusable(m)
 	}
 	return false, s.makeMeta(nil)
 }
 
-// unusable says what is wrong with the database, and what there is without it.
+// unusable returns the error of a database that cannot be used. It says how many windows can be
+// brought back from the files.
 func (s *Store) unusable(m metaState) error {
 	err := m.damaged
 	if m.missing {
 		err = fmt.Errorf("%w: %s is missing", ErrCorrupt, s.metaPath())
 	}
-	strays, serr := s.strays(nil)
+	orphans, serr := s.orphans(nil)
 	if serr != nil {
 		return errors.Join(err, serr)
 	}
-	whole := 0
-	for _, one := range strays {
-		if one.kind == aside && one.why == nil {
-			whole++
+	intact := 0
+	for _, o := range orphans {
+		if o.kind == setAside && o.why == nil {
+			intact++
 		}
 	}
-	if whole == 0 {
-		return fmt.Errorf("%w; no window in it can be brought back", err)
+	if intact == 0 {
+		return fmt.Errorf("%w; no window can be brought back from the files", err)
 	}
-	return fmt.Errorf("%w; %s can be brought back from the files: weft nam repair -C %s makes a new database", err, windows(whole), s.dir)
+	return fmt.Errorf("%w; %s can be brought back from the files: weft nam repair -C %s makes a new database", err, windows(intact), s.dir)
 }
 
 func windows(n int) string {
@@ -64,26 +65,26 @@ func windows(n int) string {
 	return fmt.Sprintf("%d windows", n)
 }
 
-// recoverLocked mends the records, reclaims what dead processes left (half-made, half-removed and
-// volatile allocations), and looks at the files that have no record. half: the database may be
-// older than the files. What cannot be reclaimed is told and left. The caller commits what is left
-// to commit. Preconditions: the exclusive store lock is held.
-func (s *Store) recoverLocked(tx *txn, half bool) error {
-	all, err := s.mendRecords(tx)
+// recoverLocked repairs the entries, reclaims what dead processes left (allocations in state
+// creating or deleting, and volatile ones), and examines the orphans. oneMeta: the database may be
+// older than the files. What cannot be reclaimed is reported and left. The caller commits what is
+// left to commit. Preconditions: the exclusive store lock is held.
+func (s *Store) recoverLocked(tx *txn, oneMeta bool) error {
+	all, err := s.mendEntries(tx)
 	if err != nil {
 		return err
 	}
-	for _, rec := range all {
-		if err := s.reconcile(tx, rec); err != nil {
+	for _, ent := range all {
+		if err := s.reconcile(tx, ent); err != nil {
 			return err
 		}
-		if err := s.reclaimLocked(tx, rec); errors.Is(err, ErrAccess) {
-			s.notice("%q (%v) cannot be reclaimed: %v", rec.Name, rec.ID, err)
+		if err := s.reclaimLocked(tx, ent); errors.Is(err, ErrAccess) {
+			s.notice("%q (%v) cannot be reclaimed: %v", ent.Name, ent.ID, err)
 		} else if err != nil {
-			return fmt.Errorf("reclaim %q: %w", rec.Name, err)
+			return fmt.Errorf("reclaim %q: %w", ent.Name, err)
 		}
 	}
-	if err := s.recoverStrays(tx, filesOf(all), half); err != nil {
+	if err := s.recoverOrphans(tx, filesOf(all), oneMeta); err != nil {
 		return err
 	}
 	if tx.layout() == layoutVersion1 {
@@ -91,8 +92,8 @@ func (s *Store) recoverLocked(tx *txn, half bool) error {
 			return err
 		}
 	}
-	if half { // a transaction writes the damaged meta anew
-		s.mended("%s: one of its two meta pages is damaged and is written anew; what the last transaction did is taken from the files",
+	if oneMeta { // a transaction writes the damaged meta again
+		s.mended("%s: one of its two meta pages is damaged and is written again; changes of the last transaction are taken from the files",
 			s.metaPath())
 		tx.dirty = true
 		if err := tx.tx.Bucket(bucketLayout).Put(keyVersion, []byte(tx.layout())); err != nil {
@@ -102,10 +103,10 @@ func (s *Store) recoverLocked(tx *txn, half bool) error {
 	return nil
 }
 
-// mendRecords returns the records. A damaged one is taken from the header of its file; if that is
-// damaged as well, nobody knows what it was, and the store is not opened. The table of names is
-// held against the records.
-func (s *Store) mendRecords(tx *txn) ([]*Record, error) {
+// mendEntries returns the entries. A damaged entry is replaced by the copy in the header of its
+// file. If that is damaged as well, nothing is known of the allocation, and the store is not
+// opened. The table of names is compared with the entries.
+func (s *Store) mendEntries(tx *txn) ([]*Entry, error) {
 	all, damaged := tx.load()
 	for key, why := range damaged {
 		var h *header
@@ -113,27 +114,27 @@ func (s *Store) mendRecords(tx *txn) ([]*Record, error) {
 		if len(key) == len(ID{}) {
 			h, herr = s.headerOf(ID([]byte(key)))
 		}
-		if herr == nil && h.rec == nil {
-			herr = fmt.Errorf("its file has no record")
+		if herr == nil && h.entry == nil {
+			herr = fmt.Errorf("its file has no entry")
 		}
 		if herr != nil {
-			return nil, fmt.Errorf("record %x: %w; and the file: %w; weft nam repair -C %s makes a new database without it", key, why, herr, s.dir)
+			return nil, fmt.Errorf("entry %x: %w; and the file: %w; weft nam repair -C %s makes a new database without it", key, why, herr, s.dir)
 		}
-		rec := h.rec
-		rec.State, rec.Volatile = Ready, h.flags&headVolatile != 0
+		ent := h.entry
+		ent.State, ent.Volatile = Ready, h.flags&headVolatile != 0
 		if h.flags&headDoomed != 0 {
-			rec.State = Deleting
+			ent.State = Deleting
 		}
-		s.mended("the record of %q (%v) is damaged and is taken from its file", rec.Name, rec.ID)
-		if err := tx.put(rec); err != nil {
+		s.mended("the entry of %q (%v) is damaged and is taken from its file", ent.Name, ent.ID)
+		if err := tx.put(ent); err != nil {
 			return nil, err
 		}
-		all = append(all, rec)
+		all = append(all, ent)
 	}
 	return all, s.mendNames(tx, all)
 }
 
-// headerOf reads the header of a file by its ID.
+// headerOf reads the header of the file with this ID.
 func (s *Store) headerOf(id ID) (*header, error) {
 	f, err := s.openFile(s.path(id), os.O_RDONLY)
 	if err != nil {
@@ -142,21 +143,21 @@ func (s *Store) headerOf(id ID) (*header, error) {
 	defer f.Close()
 	h, err := s.readHeader(f)
 	if err == nil && h.id != id {
-		err = fmt.Errorf("%w: it is that of %v", ErrCorrupt, h.id)
+		err = fmt.Errorf("%w: it belongs to file %v", ErrCorrupt, h.id)
 	}
 	return h, err
 }
 
-// mendNames makes the table of names what the records say.
-func (s *Store) mendNames(tx *txn, all []*Record) error {
+// mendNames makes the table of names equal to the names in the entries.
+func (s *Store) mendNames(tx *txn, all []*Entry) error {
 	names := tx.tx.Bucket(bucketNames)
 	want := make(map[string]ID)
-	for _, rec := range all {
-		if rec.State == Deleting {
+	for _, ent := range all {
+		if ent.State == Deleting {
 			continue
 		}
-		if _, taken := want[rec.Name]; !taken || string(names.Get([]byte(rec.Name))) == string(rec.ID[:]) {
-			want[rec.Name] = rec.ID
+		if _, taken := want[ent.Name]; !taken || string(names.Get([]byte(ent.Name))) == string(ent.ID[:]) {
+			want[ent.Name] = ent.ID
 		}
 	}
 	var wrong [][]byte
@@ -170,7 +171,7 @@ func (s *Store) mendNames(tx *txn, all []*Record) error {
 	if len(wrong)+len(want) == 0 {
 		return nil
 	}
-	s.mended("the table of names in %s is damaged and is taken from the records", s.metaPath())
+	s.mended("the table of names in %s is damaged and is taken from the entries", s.metaPath())
 	tx.dirty = true
 	for _, k := range wrong {
 		if err := names.Delete(k); err != nil {
@@ -185,65 +186,66 @@ func (s *Store) mendNames(tx *txn, all []*Record) error {
 	return nil
 }
 
-// reconcile corrects a record that is older than the header of its file, which happens if an older
-// database has come back. What the protocols do first decides: a header says doomed only after a
-// record that says deleting is on the disk; and volatile is taken from a header only after the
-// record is ready and not volatile. A process that died between those two has left the flag: it is
-// cleared here, or the files would be litter if the record were lost.
-func (s *Store) reconcile(tx *txn, rec *Record) error {
-	if rec.State == Deleting {
+// reconcile corrects an entry that is older than the header of its file. That happens if an older
+// database has been put back. The order of writes in the protocols tells which of the two is right.
+// A header is flagged doomed only after the entry in state deleting is on the disk. The flag
+// volatile is cleared only after the entry is ready and not volatile. A process that died between
+// these two writes has left the flag set: it is cleared here. Otherwise the files would be removed
+// as leftovers if the entry were lost.
+func (s *Store) reconcile(tx *txn, ent *Entry) error {
+	if ent.State == Deleting {
 		return nil
 	}
-	h, err := s.header(rec)
+	h, err := s.header(ent)
 	if err != nil || h.badFlags {
-		return nil //nolint:nilerr // whoever attaches is told; a half-made one has no header yet
+		return nil //nolint:nilerr // Attach reports it; an incomplete window has no header yet
 	}
 	switch {
 	case h.flags&headDoomed != 0:
-		if rec.State == Creating {
+		if ent.State == Creating {
 			return nil
 		}
-		rec.State = Deleting
-	case h.flags&headVolatile == 0 && (rec.State == Creating || rec.Volatile):
-		rec.State, rec.Volatile = Ready, false
-	case h.flags&headVolatile != 0 && rec.State == Ready && !rec.Volatile && h.layout > 1:
-		// upgrade does it in layout 1
-		if err := s.setFlags(rec, 0, headVolatile); err != nil {
-			s.notice("the file of %q (%v) still says that it is volatile: %v", rec.Name, rec.ID, err)
+		ent.State = Deleting
+	case h.flags&headVolatile == 0 && (ent.State == Creating || ent.Volatile):
+		ent.State, ent.Volatile = Ready, false
+	case h.flags&headVolatile != 0 && ent.State == Ready && !ent.Volatile && h.layout > 1:
+		// upgrade clears it in layout 1
+		if err := s.setFlags(ent, 0, headVolatile); err != nil {
+			s.notice("the file of %q (%v) still says that it is volatile: %v", ent.Name, ent.ID, err)
 		}
 		s.step("recover:cleared")
 		return nil
 	default:
 		return nil
 	}
-	s.mended("the record of %q (%v) is older than its file, which says that it is %v", rec.Name, rec.ID, rec.State)
-	return s.fileLocked(tx, rec, "recover:reconciled")
+	s.mended("the entry of %q (%v) is older than its file, which says that it is %v", ent.Name, ent.ID, ent.State)
+	return s.writeEntryLocked(tx, ent, "recover:reconciled")
 }
 
-// recoverStrays removes litter. What is set aside stays; if the database may be older than the
-// files, it gets its record back.
-func (s *Store) recoverStrays(tx *txn, known map[ID]bool, half bool) error {
-	strays, err := s.strays(known)
+// recoverOrphans removes leftovers. Orphans that are set aside stay. If the database may be older
+// than the files, an orphan gets its entry back.
+func (s *Store) recoverOrphans(tx *txn, known map[ID]bool, oneMeta bool) error {
+	orphans, err := s.orphans(known)
 	if err != nil {
 		return err
 	}
 	left := 0
-	for _, one := range strays {
-		switch one.kind {
+	for _, o := range orphans {
+		switch o.kind {
 		case live:
-		case litter:
-			err := s.unlink(one.files, "recover:orphan")
+		case leftover:
+			err := s.unlink(o.files, "recover:orphan")
 			if errors.Is(err, ErrAccess) {
-				s.notice("%v cannot be removed: %v", s.path(one.id), err)
+				s.notice("%v cannot be removed: %v", s.path(o.id), err)
 			} else if err != nil && !errors.Is(err, fs.ErrNotExist) {
 				return err
 			}
-		case aside:
-			if half && one.why == nil && one.rec != nil {
-				if _, err := tx.byName(one.rec.Name); errors.Is(err, ErrName) {
-					rec, err := s.restoreLocked(tx, one, "")
+		case setAside:
+			if oneMeta && o.why == nil && o.entry != nil {
+				if _, err := tx.byName(o.entry.Name); errors.Is(err, ErrName) {
+					ent, err := s.restoreLocked(tx, o, "")
 					if err == nil {
-						s.mended("%q (%v) has no record and gets the one in its file", rec.Name, rec.ID)
+						s.mended("%q (%v) has no entry and gets the one in its file", ent.Name, ent.ID)
 						continue
 					} else if !errors.Is(err, ErrAccess) {
 						return err
@@ -254,32 +256,32 @@ func (s *Store) recoverStrays(tx *txn, known map[ID]bool, half bool) error {
 		}
 	}
 	if left > 0 {
-		s.notice("%s in %s without a record: set aside; weft nam ls -C %s lists them", windows(left), s.dir, s.dir)
+		s.notice("%s in %s without a database entry: set aside; weft nam ls -C %s lists them", windows(left), s.dir, s.dir)
 	}
 	return nil
 }
 
-// upgrade makes a store of layout 1 one of layout 2: each file gets a header that says what the
-// record says. It may be repeated; the layout is written last. Preconditions: the exclusive store
-// lock is held.
+// upgrade turns a store of layout 1 into one of layout 2: each file gets a header with a copy of
+// its entry. It can be repeated; the layout version is written last. Preconditions: the exclusive
+// store lock is held.
 func (s *Store) upgrade(tx *txn) error {
-	all, err := tx.records()
+	all, err := tx.entries()
 	if err != nil {
 		return err
 	}
-	for _, rec := range all {
-		if rec.State == Deleting {
+	for _, ent := range all {
+		if ent.State == Deleting {
 			continue
 		}
-		if s.inUse(rec) {
+		if s.inUse(ent) {
 			return fmt.Errorf("%w: the store has layout 1, and %q is in use by a program that knows no other; it is upgraded when that has ended",
-				ErrBusy, rec.Name)
+				ErrBusy, ent.Name)
 		}
-		for i := range rec.Files {
-			err := s.upgradeFile(rec, i)
+		for i := range ent.Files {
+			err := s.upgradeFile(ent, i)
 			if errors.Is(err, ErrCorrupt) && !errors.Is(err, syscall.EIO) {
-				// or the disk may answer the next Open
-				s.notice("%q keeps layout 1: %v", rec.Name, err) // whoever attaches is told
+				// An EIO is returned: the disk may work again at the next Open.
+				s.notice("%q keeps layout 1: %v", ent.Name, err) // Attach reports it
 				break
 			}
 			if err != nil {
@@ -296,24 +298,24 @@ func (s *Store) upgrade(tx *txn) error {
 	return s.reached("upgrade:done", tx.commit())
 }
 
-// upgradeFile writes the header of one file in layout 2. What is in the file is forced to the disk
-// before: it is clean then.
-func (s *Store) upgradeFile(rec *Record, i int) error {
-	f, err := s.openSegment(rec, i, os.O_RDWR)
+// upgradeFile writes the header of one file in layout 2. It forces the file to the disk first, so
+// the file is clean.
+func (s *Store) upgradeFile(ent *Entry, i int) error {
+	f, err := s.openSegment(ent, i, os.O_RDWR)
 	if err != nil {
 		return err
 	}
 	defer f.Close()
-	h, err := s.checkSegment(f, rec, i)
+	h, err := s.checkSegment(f, ent, i)
 	if err != nil || h.layout > 1 {
 		return err
 	}
 	if err := s.syncFile(f); err != nil {
 		return spaceError(err, "sync a file")
 	}
-	h.first, h.index = rec.ID, uint32(i)
-	if rec.State == Ready && !rec.Volatile { // its creator may have died before it cleared the flag
+	h.first, h.index = ent.ID, uint32(i)
+	if ent.State == Ready && !ent.Volatile { // the creator may have died before it cleared the flag
 		h.flags &^= headVolatile
 	}
-	return s.writeHeader(f, h, rec)
+	return s.writeHeader(f, h, ent)
 }

@@ -14,9 +14,9 @@ import (
 
 // asked notes what a store asks of the system: locks, mappings, forces and changes of the files of
 // windows.
-type asked struct{ all []string }
+type callLog struct{ all []string }
 
-func (a *asked) call(op, path string, _, _ int, call func() error) error {
+func (a *callLog) call(op, path string, _, _ int, call func() error) error {
 	switch filepath.Base(path) {
 	case lockName, metaName, metaTemp:
 	default:
@@ -27,7 +27,7 @@ func (a *asked) call(op, path string, _, _ int, call func() error) error {
 	return call()
 }
 
-func (a *asked) by(t *testing.T, fn func() error) string {
+func (a *callLog) by(t *testing.T, fn func() error) string {
 	t.Helper()
 	a.all = nil
 	require.NoError(t, fn())
@@ -73,7 +73,7 @@ func TestWhatUsersForce(t *testing.T) {
 		"another run, no name for it": {before: func(w *world) { w.s.boot = ID{} }, come: attach, leave: ""},
 	} {
 		dir := memDir(t)
-		a := &asked{}
+		a := &callLog{}
 		s, err := Open(dir, Config{Boot: testBoot, System: a.call})
 		require.NoError(t, err)
 		other, err := Open(dir, Config{Boot: testBoot})

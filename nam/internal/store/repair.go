@@ -13,11 +13,11 @@ import (
 )
 
 // Repair makes a new database from the headers of the files, for a store whose database is missing
-// or cannot be used, and returns the records that are in it. The database that was there stays
-// under another name, until the next Repair. What cannot be brought back (a file is lost, its
-// header is damaged, another window has its name) is set aside. A store that Open opens is left as
-// it is, and nil is returned.
-func Repair(dir string, cfg Config) (recs []*Record, err error) {
+// or cannot be used. It returns the entries in the new database. The old database keeps a second
+// name until the next Repair. What cannot be brought back (a file is lost, its header is damaged,
+// another window has its name) is set aside. A store that Open can open is left as it is, and
+// Repair returns nil.
+func Repair(dir string, cfg Config) (ents []*Entry, err error) {
 	cfg.MustExist = true
 	s, err := newStore(dir, cfg)
 	if err != nil {
@@ -33,26 +33,26 @@ func Repair(dir string, cfg Config) (recs []*Record, err error) {
 		return nil, err
 	}
 	err = s.locked(true, func() error {
-		strays, err := s.strays(nil)
+		orphans, err := s.orphans(nil)
 		if err != nil {
 			return err
 		}
-		for _, one := range strays {
-			if errors.Is(one.why, ErrVersion) {
-				return fmt.Errorf("%v: %w; a newer program has to repair the store", one.id, one.why)
+		for _, o := range orphans {
+			if errors.Is(o.why, ErrVersion) {
+				return fmt.Errorf("%v: %w; a newer program has to repair the store", o.id, o.why)
 			}
 		}
-		recs = s.whole(strays)
+		ents = s.restorable(orphans)
 		if err := s.reached("repair:kept", s.keepDamaged()); err != nil {
 			return err
 		}
-		return s.reached("repair:made", s.makeMeta(recs))
+		return s.reached("repair:made", s.makeMeta(ents))
 	})
-	return recs, err
+	return ents, err
 }
 
-// sound says whether the database can be used, and mends what Open would mend. An error is that
-// nobody knows. Preconditions: s.mu is held.
+// sound says whether the database can be used, and repairs what Open would repair. With an error,
+// the answer is not known. Preconditions: s.mu is held.
 func (s *Store) sound() (bool, error) {
 	err := s.locked(true, func() error {
 		m, err := s.inspectMeta()
@@ -63,47 +63,48 @@ func (s *Store) sound() (bool, error) {
 	})
 	if err == nil {
 		err = s.updateLocked(func(tx *txn) error {
-			_, err := s.mendRecords(tx)
+			_, err := s.mendEntries(tx)
 			return err
 		})
 	}
 	if errors.Is(err, ErrCorrupt) || errors.Is(err, ErrVersion) {
-		// the files say whether it is a newer store
+		// the headers of the files say whether a newer program made the store
 		return false, nil
 	}
 	return err == nil, err
 }
 
-// whole returns the records of what can be brought back. Of those with one name it is the youngest.
-func (s *Store) whole(strays []*stray) (recs []*Record) {
-	good := slices.DeleteFunc(strays, func(one *stray) bool { return one.kind == litter || one.why != nil || one.rec == nil })
-	slices.SortStableFunc(good, func(a, b *stray) int { return b.rec.Created.Compare(a.rec.Created) })
+// restorable returns the entries of the orphans that can be brought back; of several with one name,
+// the youngest.
+func (s *Store) restorable(orphans []*orphan) (ents []*Entry) {
+	good := slices.DeleteFunc(orphans, func(o *orphan) bool { return o.kind == leftover || o.why != nil || o.entry == nil })
+	slices.SortStableFunc(good, func(a, b *orphan) int { return b.entry.Created.Compare(a.entry.Created) })
 	taken := make(map[string]bool)
-	for _, one := range good {
-		rec, err := one.record("")
-		if err != nil || taken[rec.Name] {
+	for _, o := range good {
+		ent, err := o.entryFor("")
+		if err != nil || taken[ent.Name] {
 			continue
 		}
-		if one.kind == live { // somebody uses it, and it goes with its last user
-			if one.head.flags&headDoomed != 0 {
+		if o.kind == live { // a process uses it, and its last user removes it
+			if o.head.flags&headDoomed != 0 {
 				continue
 			}
-			rec.Volatile = true
+			ent.Volatile = true
 		}
-		taken[rec.Name] = true
-		recs = append(recs, rec)
+		taken[ent.Name] = true
+		ents = append(ents, ent)
 	}
-	return recs
+	return ents
 }
 
-// keepDamaged gives the database that is there a second name.
+// keepDamaged gives the present database a second name.
 func (s *Store) keepDamaged() error {
 	kept := filepath.Join(s.dir, metaDamaged)
 	if err := s.remove(kept); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return accessError(err)
 	}
 	err := s.link(s.metaPath(), kept)
-	if err != nil { // it is a directory, or the file system knows no second names
+	if err != nil { // it is a directory, or the file system has no hard links
 		err = s.rename(s.metaPath(), kept)
 	}
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {

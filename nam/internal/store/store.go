@@ -26,20 +26,19 @@ type Config struct {
 	LockWait time.Duration
 	// MustExist makes Open fail with fs.ErrNotExist where there is no store, instead of making one.
 	MustExist bool
-	// ReadOnly opens the store for reading even where it could be written: nothing in it is
-	// changed.
+	// ReadOnly opens the store for reading even if it could be written. Nothing in it is changed.
 	ReadOnly bool
-	// Notice is called with what somebody should know of. mended: this process has done something
-	// about it, so that no other one finds it; else all that open the store do. nil: nobody
-	// listens.
+	// Notice is called with damage and what was done about it. mended: this process has repaired
+	// it, so no other process finds it; otherwise each process that opens the store finds it. nil:
+	// no notices.
 	Notice func(text string, mended bool)
-	// Boot stands for the kernel's name of this run of the machine, in tests. Zero: ask the kernel.
+	// Boot replaces the kernel's boot ID in tests. Zero: ask the kernel.
 	Boot ID
-	// Step, if set, is called at each numbered step of the protocols in nam/README.md. Tests use it
-	// to end the process there. It must not call the store.
+	// Step, if set, is called at each numbered step of the protocols in nam/README.md. Tests end
+	// the process there. It must not call the store.
 	Step func(name string)
-	// System, if set, stands between the store and the operating system, in tests: it makes the
-	// call, or answers with an error instead.
+	// System, if set, makes each call of the operating system, or returns an error instead. For
+	// tests.
 	System func(op, path string, off, n int, call func() error) error
 }
 
@@ -56,7 +55,7 @@ const (
 
 var (
 	bucketLayout  = []byte("layout")
-	bucketRecords = []byte("records") // id → record
+	bucketEntries = []byte("records") // id → record
 	bucketNames   = []byte("names")   // name → id, of allocations that are creating or ready
 	keyVersion    = []byte("version")
 )
@@ -66,8 +65,8 @@ type Store struct {
 	// constant after construction
 	dir      string
 	cfg      Config
-	identity [2]uint64 // of the lock file
-	boot     ID        // of the machine's present run; zero: not known
+	identity [2]uint64 // device and inode of the lock file
+	boot     ID        // ID of the machine's current boot; zero: not known
 	// Why the store can only be read; nil: it can be written. Constant once Open has returned.
 	readOnly error
 
@@ -76,19 +75,19 @@ type Store struct {
 	closing bool                  // guarded by mu; Close was called
 	handles map[handleKey]*Handle // guarded by mu; the mappings of this process
 
-	settling int      // guarded by mu; calls of settle under way, which need the lock
-	metaFile *os.File // guarded by mu; the database's file while a transaction is under way
+	settling int      // guarded by mu; running calls of settle, which need the lock
+	metaFile *os.File // guarded by mu; the database's file during a transaction
 }
 
-// Open opens or makes the store in dir, and reclaims what dead processes left behind. A store that
-// this process cannot write is opened for reading.
+// Open opens or makes the store in dir, and reclaims what dead processes left. A store that this
+// process cannot write is opened for reading.
 func Open(dir string, cfg Config) (*Store, error) {
 	s, err := newStore(dir, cfg)
 	if err != nil {
 		return nil, err
 	}
 	if cfg.ReadOnly {
-		return s.openForReading(errors.New("as was asked for"))
+		return s.openForReading(errors.New("Config.ReadOnly is set"))
 	}
 	werr := s.openForWriting()
 	if werr == nil {
@@ -109,7 +108,7 @@ func Open(dir string, cfg Config) (*Store, error) {
 	return nil, werr
 }
 
-// newStore checks what Open and Repair are given.
+// newStore checks the arguments of Open and Repair.
 func newStore(dir string, cfg Config) (*Store, error) {
 	if runtime.GOOS != "linux" {
 		return nil, fmt.Errorf("%w: network-attached memory needs Linux (flock, fallocate, shared mappings)", ErrUnsupported)
@@ -131,7 +130,7 @@ func newStore(dir string, cfg Config) (*Store, error) {
 	}
 	if cfg.MustExist || cfg.ReadOnly {
 		// The metadata file appears last, complete. Without it there is no store, unless there are
-		// files.
+		// files of windows.
 		if _, err := os.Lstat(s.metaPath()); errors.Is(err, fs.ErrNotExist) && !s.hasFiles() {
 			return nil, fmt.Errorf("there is no store in this directory: %w", fs.ErrNotExist)
 		}
@@ -148,26 +147,26 @@ func (s *Store) openForWriting() error {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	var half bool
+	var oneMeta bool
 	if err := s.locked(true, func() (err error) {
-		half, err = s.prepareMeta()
+		oneMeta, err = s.prepareMeta()
 		return err
 	}); err != nil {
 		return err
 	}
-	// Whoever has the lock in between does no more than this may do.
-	return s.updateLocked(func(tx *txn) error { return s.recoverLocked(tx, half) })
+	// Another process may hold the lock in between. It does no more than this process may do.
+	return s.updateLocked(func(tx *txn) error { return s.recoverLocked(tx, oneMeta) })
 }
 
-// openForReading opens a store that why keeps from being written.
+// openForReading opens a store for reading only; why is the reason.
 func (s *Store) openForReading(why error) (*Store, error) {
 	s.readOnly = why
 	err := s.openLock(os.O_RDONLY)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return nil, err
 	}
-	if err != nil { // a copy, on a medium that cannot be written: nobody has to be kept away
-		if s.identity, err = placeOfDir(s.dir); err != nil {
+	if err != nil { // a copy on a read-only medium: there are no writers to exclude
+		if s.identity, err = identityOfDir(s.dir); err != nil {
 			return nil, err
 		}
 	}
@@ -179,14 +178,14 @@ func (s *Store) openForReading(why error) (*Store, error) {
 			return err
 		case m.missing || m.damaged != nil:
 			return s.unusable(m)
-		case m.half:
+		case m.oneMeta:
 			s.notice("%s: one of its two meta pages is damaged: what the last transaction did may be missing", s.metaPath())
 		}
 		return nil
 	})
 	if err == nil {
 		err = s.viewLocked(func(tx *txn) error {
-			_, err := tx.records()
+			_, err := tx.entries()
 			return err
 		})
 	}
@@ -209,7 +208,7 @@ func (s *Store) openLock(flags int) error {
 		err = fmt.Errorf("%w: %s is not a regular file (%v)", ErrCorrupt, path, st.Mode())
 	}
 	if err == nil {
-		s.identity, err = placeOf(f)
+		s.identity, err = identityOf(f)
 	}
 	if err != nil {
 		f.Close()
@@ -228,25 +227,26 @@ func (s *Store) closeLock() error {
 	return err
 }
 
-// notice tells whoever listens of what all find that open the store.
-func (s *Store) notice(format string, args ...any) { s.tell(false, format, args) }
+// notice reports what every process finds that opens the store.
+func (s *Store) notice(format string, args ...any) { s.report(false, format, args) }
 
-// mended tells of what nobody will find any more.
-func (s *Store) mended(format string, args ...any) { s.tell(true, format, args) }
+// mended reports a repair, which no other process will find.
+func (s *Store) mended(format string, args ...any) { s.report(true, format, args) }
 
-func (s *Store) tell(mended bool, format string, args []any) {
+func (s *Store) report(mended bool, format string, args []any) {
 	if s.cfg.Notice != nil {
 		s.cfg.Notice(fmt.Sprintf(format, args...), mended)
 	}
 }
 
-// ReadOnly says why the store can only be read; nil: it can be written.
+// ReadOnly returns why the store can only be read; nil: it can be written.
 func (s *Store) ReadOnly() error { return s.readOnly }
 
 // Dir is the absolute path of the store's directory.
 func (s *Store) Dir() string { return s.dir }
 
-// Place tells stores of one machine apart, whatever path they were opened by.
+// Identity is the same for stores of one machine if and only if they are one directory, whatever
+// path they were opened by.
 func (s *Store) Identity() [2]uint64 { return s.identity }
 
 // Close closes the store. Mappings that are still in use stay until their last Release.
@@ -257,78 +257,78 @@ func (s *Store) Close() error {
 		return ErrClosed
 	}
 	s.closing = true
-	return s.closedLocked() // or the last Release does it; it may still have to reclaim
+	return s.closedLocked() // or the last Release does it, which may still have to reclaim
 }
 
-// Entry is a record and what the header of its first file says.
-type Entry struct {
-	*Record
+// Status is an entry, and what the header of its first file says.
+type Status struct {
+	*Entry
 	Epochs   uint64 // fences of the creating group that are complete
-	Vouched  uint64 // those of them that are certainly on the disk, if Unsynced; else Epochs
-	Unsynced bool   // the machine has stopped before the window was on the disk
-	Problem  error  // why the window cannot be used; nil: nothing is wrong
+	Vouched  uint64 // epochs that are certainly on the disk, if Unsynced; otherwise Epochs
+	Unsynced bool   // the machine stopped before the window was on the disk
+	Problem  error  // why the window cannot be used; nil: it can
 }
 
-// List returns all allocations by name, those that are being made or removed included.
-func (s *Store) List() ([]Entry, error) {
-	var all []Entry
+// List returns all allocations by name, including those in state creating or deleting.
+func (s *Store) List() ([]Status, error) {
+	var all []Status
 	err := s.view(func(tx *txn) error {
-		recs, err := tx.records()
-		for _, rec := range recs {
-			all = append(all, s.entry(rec))
+		ents, err := tx.entries()
+		for _, ent := range ents {
+			all = append(all, s.status(ent))
 		}
 		return err
 	})
 	if err != nil {
 		return nil, err
 	}
-	slices.SortStableFunc(all, func(a, b Entry) int { return strings.Compare(a.Name, b.Name) })
+	slices.SortStableFunc(all, func(a, b Status) int { return strings.Compare(a.Name, b.Name) })
 	return all, nil
 }
 
 // Stat returns the allocation of a window.
-func (s *Store) Stat(name string) (Entry, error) {
-	return s.find(func(tx *txn) (*Record, error) { return tx.byName(name) })
+func (s *Store) Stat(name string) (Status, error) {
+	return s.find(func(tx *txn) (*Entry, error) { return tx.byName(name) })
 }
 
 // StatID is Stat by ID.
-func (s *Store) StatID(id ID) (Entry, error) {
-	return s.find(func(tx *txn) (*Record, error) { return tx.byID(id) })
+func (s *Store) StatID(id ID) (Status, error) {
+	return s.find(func(tx *txn) (*Entry, error) { return tx.byID(id) })
 }
 
-func (s *Store) find(get func(*txn) (*Record, error)) (e Entry, err error) {
+func (s *Store) find(get func(*txn) (*Entry, error)) (e Status, err error) {
 	err = s.view(func(tx *txn) error {
-		rec, err := get(tx)
+		ent, err := get(tx)
 		if err == nil {
-			e = s.entry(rec)
+			e = s.status(ent)
 		}
 		return err
 	})
 	return e, err
 }
 
-// entry adds what the header says, and whether the files are there.
-func (s *Store) entry(rec *Record) Entry {
-	e := Entry{Record: rec}
-	if rec.State != Ready {
+// status adds to an entry what the header says, and whether the files exist.
+func (s *Store) status(ent *Entry) Status {
+	e := Status{Entry: ent}
+	if ent.State != Ready {
 		return e
 	}
-	h, err := s.header(rec)
+	h, err := s.header(ent)
 	if err != nil {
 		e.Problem = err
 		return e
 	}
-	e.Epochs, e.Vouched, e.Unsynced = h.epochs, h.epochs, s.unsynced(rec, h)
+	e.Epochs, e.Vouched, e.Unsynced = h.epochs, h.epochs, s.unsynced(ent, h)
 	if e.Unsynced {
 		e.Vouched = h.vouched
 	}
 	if h.badEpochs {
-		e.Problem = badEpochs(rec)
+		e.Problem = badEpochs(ent)
 	}
-	for i := 1; i < len(rec.Files) && e.Problem == nil; i++ {
-		st, err := os.Lstat(s.path(rec.Files[i].ID))
-		if err != nil || !st.Mode().IsRegular() || uint64(st.Size()) < fileSize(rec.Files[i].Bytes) {
-			e.Problem = fmt.Errorf("%w: %q: file %v is missing or too short", ErrGone, rec.Name, rec.Files[i].ID)
+	for i := 1; i < len(ent.Files) && e.Problem == nil; i++ {
+		st, err := os.Lstat(s.path(ent.Files[i].ID))
+		if err != nil || !st.Mode().IsRegular() || uint64(st.Size()) < fileSize(ent.Files[i].Bytes) {
+			e.Problem = fmt.Errorf("%w: %q: file %v is missing or too short", ErrGone, ent.Name, ent.Files[i].ID)
 		}
 	}
 	return e
@@ -340,7 +340,7 @@ func (s *Store) step(name string) {
 	}
 }
 
-// reached is at a step of a protocol if what leads to it has not failed.
+// reached calls step if err is nil, and returns err.
 func (s *Store) reached(name string, err error) error {
 	if err == nil {
 		s.step(name)

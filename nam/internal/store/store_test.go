@@ -38,12 +38,12 @@ func makeWindow(s *Store, req Request) (*Handle, error) {
 		return nil, err
 	}
 	fail := func(err error) (*Handle, error) { return nil, errors.Join(err, c.Abort()) }
-	for i := range c.Record().Files {
+	for i := range c.Entry().Files {
 		if err := c.Reserve(i); err != nil {
 			return fail(err)
 		}
 	}
-	h, err := s.AttachID(c.Record().ID, false, false)
+	h, err := s.AttachID(c.Entry().ID, false, false)
 	if err != nil {
 		return fail(err)
 	}
@@ -93,14 +93,14 @@ func mustRaise(h *Handle, n uint64) {
 	}
 }
 
-// requireSound checks that files and records fit together, and that nothing is left of the dead.
+// requireSound checks that files and entries fit together, and that nothing is left of the dead.
 func requireSound(t *testing.T, s *Store) {
 	t.Helper()
-	recs, err := s.List()
+	ents, err := s.List()
 	require.NoError(t, err)
 	want := []string{}
-	for _, r := range recs {
-		require.Equal(t, Ready, r.State, "record %q", r.Name)
+	for _, r := range ents {
+		require.Equal(t, Ready, r.State, "entry %q", r.Name)
 		var sum uint64
 		for _, f := range r.Files {
 			st, err := os.Stat(s.path(f.ID))
@@ -109,8 +109,8 @@ func requireSound(t *testing.T, s *Store) {
 			want = append(want, f.ID.String()+suffix)
 		}
 		require.Equal(t, r.Footprint(), sum)
-		if !r.Volatile { // or the files would be litter if the record were lost
-			h, err := s.header(r.Record)
+		if !r.Volatile { // or the files would be litter if the entry were lost
+			h, err := s.header(r.Entry)
 			require.NoError(t, err)
 			require.Zero(t, h.flags&headVolatile, "the header of %q says that it is volatile", r.Name)
 		}
@@ -159,7 +159,7 @@ func TestPersistentSurvivesReleaseAndReopen(t *testing.T) {
 	h, err := makeWindow(s, Request{Name: "w", Files: []uint64{100, 0, 5000}, Mode: 0o640, Structure: 3,
 		Regions: []Region{{Size: 60, Unit: 4, File: 0}, {Size: 40, Unit: 8, File: 0, Offset: 60}, {Unit: 1, File: 1}, {Size: 5000, Unit: 1, File: 2}}})
 	require.NoError(t, err)
-	for i, r := range h.Record().Regions {
+	for i, r := range h.Entry().Regions {
 		m := h.Region(i)
 		require.Len(t, m, int(r.Size))
 		for j := range m {
@@ -179,17 +179,17 @@ func TestPersistentSurvivesReleaseAndReopen(t *testing.T) {
 	s, err = Open(dir, Config{})
 	require.NoError(t, err)
 	defer s.Close()
-	rec, err := s.Stat("w")
+	ent, err := s.Stat("w")
 	require.NoError(t, err)
-	require.EqualValues(t, 7, rec.Epochs)
-	require.Equal(t, fs.FileMode(0o640), rec.Mode)
-	require.EqualValues(t, 5100, rec.Bytes())
-	require.EqualValues(t, 2*headerSize+headerSize+headerSize+2*headerSize, rec.Footprint())
+	require.EqualValues(t, 7, ent.Epochs)
+	require.Equal(t, fs.FileMode(0o640), ent.Mode)
+	require.EqualValues(t, 5100, ent.Bytes())
+	require.EqualValues(t, 2*headerSize+headerSize+headerSize+2*headerSize, ent.Footprint())
 	h, err = s.Attach("w", true, false)
 	require.NoError(t, err)
 	require.True(t, h.ReadOnly())
 	require.EqualValues(t, 7, epochsOf(h))
-	for i := range rec.Regions {
+	for i := range ent.Regions {
 		for j, b := range h.Region(i) {
 			require.Equal(t, byte(i*31+j), b)
 		}
@@ -204,12 +204,12 @@ func TestNames(t *testing.T) {
 	require.NoError(t, err)
 	b, err := makeWindow(s, oneRegion("", 8))
 	require.NoError(t, err)
-	require.NotEqual(t, a.Record().Name, b.Record().Name)
-	require.Regexp(t, "^nam-[0-9a-f]{32}$", a.Record().Name)
+	require.NotEqual(t, a.Entry().Name, b.Entry().Name)
+	require.Regexp(t, "^nam-[0-9a-f]{32}$", a.Entry().Name)
 
-	_, err = s.Create(oneRegion(a.Record().Name, 8))
+	_, err = s.Create(oneRegion(a.Entry().Name, 8))
 	require.ErrorIs(t, err, ErrExist)
-	require.Contains(t, err.Error(), a.Record().Name)
+	require.Contains(t, err.Error(), a.Entry().Name)
 	for _, name := range []string{"a b", "a\x00", string(make([]byte, 256)), "\xff"} {
 		_, err = s.Create(oneRegion(name, 8))
 		require.ErrorIs(t, err, ErrSize, "%q", name)
@@ -269,10 +269,10 @@ func TestRemoveWaitsForLastUser(t *testing.T) {
 	require.NoError(t, stores[2].Remove("w"))
 	_, err = stores[2].Attach("w", false, false)
 	require.ErrorIs(t, err, ErrName)
-	recs, err := stores[2].List()
+	ents, err := stores[2].List()
 	require.NoError(t, err)
-	require.Len(t, recs, 1)
-	require.Equal(t, Deleting, recs[0].State)
+	require.Len(t, ents, 1)
+	require.Equal(t, Deleting, ents[0].State)
 
 	// The name is free again while the memory is not.
 	other, err := makeWindow(stores[2], oneRegion("w", 10))
@@ -284,11 +284,11 @@ func TestRemoveWaitsForLastUser(t *testing.T) {
 	require.NoError(t, h1.Release())
 	require.Equal(t, byte(42), h1b.Region(0)[5])
 	require.NoError(t, h1b.Release())
-	recs, err = stores[0].List()
+	ents, err = stores[0].List()
 	require.NoError(t, err)
-	require.Len(t, recs, 1)
-	require.Equal(t, other.Record().ID, recs[0].ID)
-	require.Equal(t, other.Record().ID, mustStat(stores[1], "w").ID, "the name is the other's")
+	require.Len(t, ents, 1)
+	require.Equal(t, other.Entry().ID, ents[0].ID)
+	require.Equal(t, other.Entry().ID, mustStat(stores[1], "w").ID, "the name is the other's")
 	require.NoError(t, other.Release())
 	requireSound(t, stores[0])
 	for _, s := range stores {
@@ -317,11 +317,11 @@ func TestVolatileGoesWithItsLastUser(t *testing.T) {
 
 	h, err = makeWindow(s, req)
 	require.NoError(t, err)
-	require.NoError(t, s.SetVolatile(h.Record().ID, false))
+	require.NoError(t, s.SetVolatile(h.Entry().ID, false))
 	require.NoError(t, h.Release())
 	h, err = s.Attach("v", false, false)
 	require.NoError(t, err, "made persistent before the release")
-	require.NoError(t, s.SetVolatile(h.Record().ID, true))
+	require.NoError(t, s.SetVolatile(h.Entry().ID, true))
 	require.NoError(t, s.Close())
 	require.NoError(t, h.Release(), "a release after Close still reclaims")
 	_, err = s2.Stat("v")
@@ -370,7 +370,7 @@ func TestDamage(t *testing.T) {
 	require.NoError(t, err)
 	h, err := makeWindow(s, oneRegion("w", 3*headerSize))
 	require.NoError(t, err)
-	file := s.path(h.Record().ID)
+	file := s.path(h.Entry().ID)
 	require.NoError(t, h.Release())
 
 	whole, err := os.ReadFile(file)
@@ -410,17 +410,17 @@ func TestDamage(t *testing.T) {
 	require.NoError(t, s.Close())
 }
 
-// A byte of a record that changes on the disk is found, whichever it is, and the record is taken
+// A byte of an entry that changes on the disk is found, whichever it is, and the entry is taken
 // from the file, which is told. If the file's header is damaged as well, the store is ErrCorrupt,
 // and its memory is left alone.
-func TestDamagedRecordIsMended(t *testing.T) {
+func TestDamagedEntryIsMended(t *testing.T) {
 	dir := memDir(t)
 	s, err := Open(dir, Config{})
 	require.NoError(t, err)
 	h, err := makeWindow(s, oneRegion("w", 100))
 	require.NoError(t, err)
-	record := h.Record().Encode()
-	segment := s.path(h.Record().ID)
+	encoded := h.Entry().Encode()
+	segment := s.path(h.Entry().ID)
 	require.NoError(t, h.Release())
 	require.NoError(t, s.Close())
 
@@ -428,23 +428,23 @@ func TestDamagedRecordIsMended(t *testing.T) {
 	whole := readAll(t, meta)
 	header := readAll(t, segment)
 	// The newest version on file has this generation or the one after; what is before it in the
-	// record is the same.
+	// entry is the same.
 	const same = 4 + 2 + 2
 	mended, refused := 0, 0
 	for at := 0; ; at++ {
-		i := bytes.Index(whole[at:], record[:same])
+		i := bytes.Index(whole[at:], encoded[:same])
 		if i < 0 {
 			break
 		}
 		at += i
-		for off := 0; off < len(record); off += 7 {
+		for off := 0; off < len(encoded); off += 7 {
 			// a sample is enough; the codec's own test does all
 			damaged := append([]byte{}, whole...)
 			damaged[at+off] ^= 0x10
 			require.NoError(t, os.WriteFile(meta, damaged, 0o600))
 			require.NoError(t, os.WriteFile(segment, append([]byte("x"), header[1:]...), 0o600))
 			if s, err := Open(dir, Config{}); err == nil {
-				// an old version of the record, on a page that is free now
+				// an old version of the entry, on a page that is free now
 				require.NoError(t, s.Close())
 				break
 			}
@@ -469,7 +469,7 @@ func TestDamagedRecordIsMended(t *testing.T) {
 			mended++
 		}
 	}
-	require.Greater(t, mended, len(record)/7)
+	require.Greater(t, mended, len(encoded)/7)
 	require.Equal(t, mended, refused)
 }
 
@@ -574,7 +574,7 @@ func TestLifecycleHammer(t *testing.T) {
 	require.NoError(t, s.Close())
 }
 
-func mustStat(s *Store, name string) Entry {
+func mustStat(s *Store, name string) Status {
 	e, err := s.Stat(name)
 	if err != nil {
 		panic(err)

@@ -17,11 +17,12 @@ import (
 	"weft/internal/shmem"
 )
 
-// The store's calls of the operating system that can fail, or of which depends what a disk has,
-// pass through do: Config.System stands between, if it is set. What only looks at a name or an open
-// file does not.
+// The store's calls of the operating system pass through do if they can fail, or if they change
+// what a disk has. Config.System, if set, intercepts them. Calls that only examine a name or an
+// open file do not pass through it.
 
-// do makes one call. path is of the file or directory; off and n are the bytes of a "syncRange".
+// do makes one call. path is that of the file or directory. off and n are the bytes of a
+// "syncRange".
 func (s *Store) do(op, path string, off, n int, call func() error) error {
 	if s.cfg.System == nil {
 		return call()
@@ -29,7 +30,7 @@ func (s *Store) do(op, path string, off, n int, call func() error) error {
 	return s.cfg.System(op, path, off, n, call)
 }
 
-// get is do for a call that returns something.
+// get is do for a call that returns a value.
 func get[T any](s *Store, op, path string, call func() (T, error)) (result T, err error) {
 	err = s.do(op, path, 0, 0, func() (err error) {
 		result, err = call()
@@ -58,7 +59,7 @@ func (s *Store) writeAt(f *os.File, b []byte, off int64) error {
 	return err
 }
 
-// syncFile forces a file, or the entries of a directory, to the disk.
+// syncFile forces a file, or the entries of an open directory, to the disk.
 func (s *Store) syncFile(f *os.File) error { return s.do("syncFile", f.Name(), 0, 0, f.Sync) }
 
 // syncDir forces the entries of a directory to the disk.
@@ -71,7 +72,7 @@ func (s *Store) syncDir(path string) error {
 	return s.syncFile(d)
 }
 
-// syncRange forces m[off:off+n] to the disk, a mapping of f.
+// syncRange forces m[off:off+n] to the disk; m is a mapping of f.
 func (s *Store) syncRange(f *os.File, m []byte, off, n int) error {
 	return s.do("syncRange", f.Name(), off, n, func() error { return shmem.Sync(m, off, n) })
 }
@@ -88,7 +89,7 @@ func (s *Store) link(from, to string) error {
 	return s.do("link", from, 0, 0, func() error { return os.Link(from, to) })
 }
 
-// mkdirAll makes a directory and those above it that are missing, durably.
+// mkdirAll makes a directory and the missing ones above it, durably.
 func (s *Store) mkdirAll(path string) error {
 	if st, err := os.Stat(path); err == nil && st.IsDir() {
 		return nil
@@ -99,14 +100,15 @@ func (s *Store) mkdirAll(path string) error {
 			return err
 		}
 	}
-	// It may be there by now, by another process, or be a file: MkdirAll answers.
+	// Another process may have made it by now, or it may be a file: MkdirAll says so.
 	if err := s.do("mkdir", path, 0, 0, func() error { return os.MkdirAll(path, 0o700) }); err != nil {
 		return err
 	}
 	if err := s.syncDir(up); !errors.Is(err, fs.ErrPermission) {
 		return err
 	}
-	return nil // it may be written and not read: whoever made it so knows better
+	// a directory that can be written and not read cannot be forced; its owner wants it so
+	return nil
 }
 
 func (s *Store) reserve(f *os.File, size uint64) error {
@@ -134,17 +136,16 @@ func (s *Store) lockRange(f *os.File, off, n int64) error {
 func (s *Store) commit(tx *bolt.Tx) error {
 	err := s.do("commit", tx.DB().Path(), 0, 0, tx.Commit)
 	if err != nil {
-		_ = tx.Rollback() // or Close would wait for it; what has failed is over already
+		_ = tx.Rollback() // or Close would wait for it; a failed transaction is over already
 	}
 	return err
 }
 
-// guard runs fn and turns a fault on one of the mappings into ErrLost: somebody has truncated the
-// file, or its file system cannot give or take a page any more. Without it the kernel's SIGBUS ends
-// the program. A fault elsewhere, say on a buffer of the caller, stays what it is.
+// guard runs fn and turns a fault on one of the mappings into ErrLost: the file was truncated, or
+// its file system can no longer read or write a page. Without guard, the kernel's SIGBUS ends the
+// program. A fault elsewhere, for example on a buffer of the caller, panics as before.
 //
-// What fn has done before the fault is done. It must not hold a lock that it releases other than by
-// defer.
+// What fn did before the fault is done. fn must release its locks by defer.
 func guard(maps [][]byte, fn func()) (err error) {
 	defer debug.SetPanicOnFault(debug.SetPanicOnFault(true))
 	defer func() {
@@ -156,7 +157,8 @@ func guard(maps [][]byte, fn func()) (err error) {
 	return nil
 }
 
-// faulted is the error of a fault on one of the mappings. It panics again with everything else.
+// faulted returns the error for a fault on one of the mappings. For every other panic it panics
+// again.
 func faulted(maps [][]byte, p any) error {
 	fault, ok := p.(interface{ Addr() uintptr })
 	if !ok {
@@ -171,5 +173,5 @@ func faulted(maps [][]byte, p any) error {
 	panic(p)
 }
 
-// Guard runs fn, which touches the memory of the handle. ErrLost: the memory is not there any more.
+// Guard runs fn, which accesses the memory of the handle. ErrLost: the memory is gone.
 func (h *Handle) Guard(fn func()) error { return guard(h.maps, fn) }

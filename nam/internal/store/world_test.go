@@ -32,7 +32,7 @@ type worldWindow struct {
 }
 
 // worldWindows are the persistent windows: raw, contiguous and distributed, each with both kinds of
-// sync, and one with so many regions that its record is behind its data.
+// sync, and one with so many regions that its entry is behind its data.
 func worldWindows() []worldWindow {
 	var all []worldWindow
 	for i, epoch := range []bool{false, true} {
@@ -89,7 +89,7 @@ func (w *worldWindow) whole(s *Store) error {
 	}
 	if e.Problem != nil || e.State != Ready || e.Structure != w.req.Structure || e.Volatile || e.SyncEpoch != w.req.SyncEpoch ||
 		len(e.Regions) != len(w.req.Regions) || w.req.Mode != 0 && e.Mode != w.req.Mode {
-		return fmt.Errorf("%q has become %+v, %v", w.req.Name, e.Record, e.Problem)
+		return fmt.Errorf("%q has become %+v, %v", w.req.Name, e.Entry, e.Problem)
 	}
 	if e.Epochs != w.epochs {
 		return fmt.Errorf("%q has %d epochs, it had %d", w.req.Name, e.Epochs, w.epochs)

@@ -16,9 +16,9 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-func testRecord() *Record {
+func testEntry() *Entry {
 	id := ID{1, 2, 3}
-	return &Record{
+	return &Entry{
 		ID: id, Name: "näme:1", State: Ready, Structure: 2, Volatile: true, Mode: 0o640, UID: 7, GID: 8,
 		Created: time.Unix(12, 34), Creator: "a[1]@b", Generation: 9,
 		Files:   []File{{ID: id, Bytes: 100}, {ID: ID{4}, Bytes: 0}},
@@ -31,8 +31,8 @@ func reseal(b []byte) []byte {
 	return binary.LittleEndian.AppendUint32(b[:n:n], crc32.Checksum(b[:n], castagnoli))
 }
 
-func TestRecordRoundTrip(t *testing.T) {
-	r := testRecord()
+func TestEntryRoundTrip(t *testing.T) {
+	r := testEntry()
 	got, err := Decode(r.Encode())
 	require.NoError(t, err)
 	require.Equal(t, r, got)
@@ -43,7 +43,7 @@ func TestRecordRoundTrip(t *testing.T) {
 }
 
 func TestDecodeRefusesEveryDamage(t *testing.T) {
-	good := testRecord().Encode()
+	good := testEntry().Encode()
 	for i := range good {
 		_, err := Decode(good[:i])
 		require.Error(t, err, "cut at %d", i)
@@ -65,37 +65,37 @@ func TestDecodeRefusesEveryDamage(t *testing.T) {
 	require.ErrorIs(t, err, ErrCorrupt)
 }
 
-// What is wrong with a record is said, for each field at its bound and one beyond it. Decode
+// What is wrong with an entry is said, for each field at its bound and one beyond it. Decode
 // refuses what check does.
-func TestRecordBounds(t *testing.T) {
-	file := func(i int, bytes uint64) func(*Record) { return func(r *Record) { r.Files[i].Bytes = bytes } }
-	region := func(i int, g Region) func(*Record) { return func(r *Record) { r.Regions[i] = g } }
+func TestEntryBounds(t *testing.T) {
+	file := func(i int, bytes uint64) func(*Entry) { return func(r *Entry) { r.Files[i].Bytes = bytes } }
+	region := func(i int, g Region) func(*Entry) { return func(r *Entry) { r.Regions[i] = g } }
 	for _, row := range []struct {
-		change func(r *Record)
+		change func(r *Entry)
 		wants  string // in the error; empty: none
 	}{
-		{func(r *Record) {}, ""},
-		{func(r *Record) { r.State = Creating - 1 }, "state 0"},
-		{func(r *Record) { r.State = Creating }, ""},
-		{func(r *Record) { r.State = Deleting }, ""},
-		{func(r *Record) { r.State = Deleting + 1 }, "state 4"},
-		{func(r *Record) { r.Name = "" }, "window name"},
-		{func(r *Record) { r.Name = "n" }, ""},
-		{func(r *Record) { r.Name = strings.Repeat("n", maxName) }, ""},
-		{func(r *Record) { r.Name = strings.Repeat("n", maxName+1) }, "window name"},
-		{func(r *Record) { r.Name = "\xff" }, "UTF-8"},
-		{func(r *Record) { r.Name = "a b" }, "blanks"},
-		{func(r *Record) { r.Name = "a\u2003b" }, "blanks"},
-		{func(r *Record) { r.Name = "a\x00" }, "control characters"},
-		{func(r *Record) { r.Creator = strings.Repeat("c", maxCreator) }, ""},
-		{func(r *Record) { r.Creator = strings.Repeat("c", maxCreator+1) }, "creator of 1025 bytes"},
-		{func(r *Record) { r.Files = nil }, "0 files"},
-		{func(r *Record) { r.Files[0].ID = ID{9} }, "2 files, of which the first"},
-		{func(r *Record) { r.Files[1].ID = r.ID }, ""},
+		{func(r *Entry) {}, ""},
+		{func(r *Entry) { r.State = Creating - 1 }, "state 0"},
+		{func(r *Entry) { r.State = Creating }, ""},
+		{func(r *Entry) { r.State = Deleting }, ""},
+		{func(r *Entry) { r.State = Deleting + 1 }, "state 4"},
+		{func(r *Entry) { r.Name = "" }, "window name"},
+		{func(r *Entry) { r.Name = "n" }, ""},
+		{func(r *Entry) { r.Name = strings.Repeat("n", maxName) }, ""},
+		{func(r *Entry) { r.Name = strings.Repeat("n", maxName+1) }, "window name"},
+		{func(r *Entry) { r.Name = "\xff" }, "UTF-8"},
+		{func(r *Entry) { r.Name = "a b" }, "blanks"},
+		{func(r *Entry) { r.Name = "a\u2003b" }, "blanks"},
+		{func(r *Entry) { r.Name = "a\x00" }, "control characters"},
+		{func(r *Entry) { r.Creator = strings.Repeat("c", maxCreator) }, ""},
+		{func(r *Entry) { r.Creator = strings.Repeat("c", maxCreator+1) }, "creator of 1025 bytes"},
+		{func(r *Entry) { r.Files = nil }, "0 files"},
+		{func(r *Entry) { r.Files[0].ID = ID{9} }, "2 files, of which the first"},
+		{func(r *Entry) { r.Files[1].ID = r.ID }, ""},
 		{file(1, maxFileBytes), ""},
 		{file(1, maxFileBytes+1), "file 1 of 72057594037927937 bytes"},
-		{func(r *Record) { r.Regions = nil }, "0 regions"},
-		{func(r *Record) { r.Regions = r.Regions[:1] }, ""},
+		{func(r *Entry) { r.Regions = nil }, "0 regions"},
+		{func(r *Entry) { r.Regions = r.Regions[:1] }, ""},
 		{region(2, Region{Unit: 0, File: 1}), "region 2: unit 0"},
 		{region(2, Region{Unit: math.MaxInt32, File: 1}), ""},
 		{region(2, Region{Unit: math.MaxInt32 + 1, File: 1}), "unit 2147483648"},
@@ -109,7 +109,7 @@ func TestRecordBounds(t *testing.T) {
 		{region(1, Region{Unit: 1, Offset: 101}), "bytes 101+0 of a file of 100"},
 		{region(1, Region{Unit: 1, Offset: 101, Size: math.MaxUint64}), "bytes 101+18446744073709551615"},
 	} {
-		r := testRecord()
+		r := testEntry()
 		row.change(r)
 		err := r.check()
 		require.Len(t, r.Encode(), r.encodedLen())
@@ -123,8 +123,8 @@ func TestRecordBounds(t *testing.T) {
 		require.ErrorIs(t, derr, ErrCorrupt, row.wants)
 	}
 
-	// Of a record with too many files or regions not even the numbers are encoded for this.
-	r := testRecord()
+	// Of an entry with too many files or regions not even the numbers are encoded for this.
+	r := testEntry()
 	r.Files = make([]File, maxRanks+2)
 	r.Files[0].ID = r.ID
 	r.Regions = make([]Region, maxRanks+1)
@@ -138,9 +138,9 @@ func TestRecordBounds(t *testing.T) {
 	require.NoError(t, r.check())
 }
 
-// A record is refused for what it says of itself, with the cause.
+// An entry is refused for what it says of itself, with the cause.
 func TestDecodeSaysWhatIsWrong(t *testing.T) {
-	good := testRecord().Encode()
+	good := testEntry().Encode()
 	changed := func(at int, b ...byte) []byte {
 		c := slices.Clone(good)
 		copy(c[at:], b)
@@ -205,7 +205,7 @@ func TestDecoder(t *testing.T) {
 }
 
 func FuzzDecode(f *testing.F) {
-	f.Add(testRecord().Encode())
+	f.Add(testEntry().Encode())
 	f.Add([]byte("WNAM"))
 	f.Fuzz(func(t *testing.T, b []byte) {
 		Decode(b)
@@ -224,7 +224,7 @@ func FuzzDecode(f *testing.F) {
 		}
 		again, err := Decode(r.Encode())
 		if err != nil || again.Name != r.Name || len(again.Regions) != len(r.Regions) {
-			t.Fatalf("a decoded record does not survive: %v", err)
+			t.Fatalf("a decoded entry does not survive: %v", err)
 		}
 	})
 }

@@ -18,9 +18,9 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// strayStore is a store with one window of three files that the database has no record of, and how
+// strayStore is a store with one window of three files that the database has no entry of, and how
 // to open it again.
-func strayStore(t *testing.T) (dir string, rec *Record, open func(cfg Config) *Store) {
+func strayStore(t *testing.T) (dir string, ent *Entry, open func(cfg Config) *Store) {
 	t.Helper()
 	dir = memDir(t)
 	s, err := Open(dir, Config{Boot: testBoot})
@@ -33,7 +33,7 @@ func strayStore(t *testing.T) (dir string, rec *Record, open func(cfg Config) *S
 	require.NoError(t, h.Release())
 	require.NoError(t, s.Close())
 	emptyDatabase(t, dir)
-	return dir, h.rec, func(cfg Config) *Store {
+	return dir, h.entry, func(cfg Config) *Store {
 		t.Helper()
 		cfg.Boot = testBoot
 		s, err := Open(dir, cfg)
@@ -52,7 +52,7 @@ func oneAside(t *testing.T, s *Store) Aside {
 	return all[0]
 }
 
-// What becomes of files without a record, by what is in them.
+// What becomes of files without an entry, by what is in them.
 func TestStrayFiles(t *testing.T) {
 	patch := func(at int64, b ...byte) func(t *testing.T, path string) {
 		return func(t *testing.T, path string) {
@@ -95,8 +95,8 @@ func TestStrayFiles(t *testing.T) {
 		"a link":             {1, instead(func(p string) error { return os.Symlink("lock", p) }), "its file", ErrGone, 3},
 		"a newer one":        {0, patch(0, append([]byte("WEFTNAM3"), flagsBytes(3)...)...), "has layout 3", ErrVersion, 3},
 	} {
-		dir, rec, open := strayStore(t)
-		row.damage(t, filepath.Join(dir, allocDir, rec.Files[row.which].ID.String()+suffix))
+		dir, ent, open := strayStore(t)
+		row.damage(t, filepath.Join(dir, allocDir, ent.Files[row.which].ID.String()+suffix))
 		var said notices
 		s := open(Config{Notice: said.add})
 		all, err := s.SetAside()
@@ -104,11 +104,11 @@ func TestStrayFiles(t *testing.T) {
 		entries, err := os.ReadDir(filepath.Join(dir, allocDir))
 		require.NoError(t, err)
 		require.True(t, slices.IsSortedFunc(all, func(a, b Aside) int { return strings.Compare(a.ID.String(), b.ID.String()) }))
-		i := slices.IndexFunc(all, func(a Aside) bool { return a.ID == rec.ID })
+		i := slices.IndexFunc(all, func(a Aside) bool { return a.ID == ent.ID })
 		switch row.wants {
 		case whole:
 			require.NoError(t, all[i].Problem, name)
-			require.Equal(t, "w", all[i].Record.Name)
+			require.Equal(t, "w", all[i].Entry.Name)
 			require.EqualValues(t, 5, all[i].Epochs)
 			_, err := s.Restore("w", "")
 			require.NoError(t, err, name)
@@ -120,24 +120,24 @@ func TestStrayFiles(t *testing.T) {
 			require.GreaterOrEqual(t, i, 0, name)
 			require.ErrorIs(t, all[i].Problem, row.is, name)
 			require.ErrorContains(t, all[i].Problem, row.wants, name)
-			_, err := s.Restore(rec.ID.String(), "")
+			_, err := s.Restore(ent.ID.String(), "")
 			require.ErrorIs(t, err, row.is, name)
 			require.ErrorContains(t, err, "cannot be restored: ")
-			require.NoError(t, s.Drop(rec.ID.String()), name)
+			require.NoError(t, s.Drop(ent.ID.String()), name)
 		}
 		if row.files > 0 {
-			require.Contains(t, said.String(), "without a record: set aside", name)
+			require.Contains(t, said.String(), "without a database entry: set aside", name)
 		}
 		require.Len(t, entries, row.files, name)
 	}
 }
 
 // A window of which a file has another's header, or another's file is in its place, cannot be
-// restored, and what its record does not know is not taken for its own.
+// restored, and what its entry does not know is not taken for its own.
 func TestStrayFilesOfOthers(t *testing.T) {
-	dir, rec, open := strayStore(t)
+	dir, ent, open := strayStore(t)
 	path := func(id ID) string { return filepath.Join(dir, allocDir, id.String()+suffix) }
-	first := readAll(t, path(rec.ID))
+	first := readAll(t, path(ent.ID))
 	require.NoError(t, os.WriteFile(path(ID{1}), first, 0o600))
 	s := open(Config{})
 	all, err := s.SetAside()
@@ -145,47 +145,47 @@ func TestStrayFilesOfOthers(t *testing.T) {
 	require.Len(t, all, 2)
 	require.Equal(t, ID{1}, all[0].ID)
 	require.ErrorIs(t, all[0].Problem, ErrCorrupt)
-	require.ErrorContains(t, all[0].Problem, "its header is that of file "+rec.ID.String())
-	require.Nil(t, all[0].Record)
+	require.ErrorContains(t, all[0].Problem, "its header belongs to file "+ent.ID.String())
+	require.Nil(t, all[0].Entry)
 	require.Zero(t, all[0].Epochs)
 	_, err = s.Restore("w", "")
 	require.NoError(t, err)
 
 	// A copy of the second file, beside a window that has all that it knows.
 	require.NoError(t, os.Remove(path(ID{1})))
-	require.NoError(t, os.WriteFile(path(ID{2}), readAll(t, path(rec.Files[1].ID)), 0o600))
+	require.NoError(t, os.WriteFile(path(ID{2}), readAll(t, path(ent.Files[1].ID)), 0o600))
 	a := oneAside(t, s)
-	require.Equal(t, rec.ID, a.ID)
+	require.Equal(t, ent.ID, a.ID)
 	require.ErrorIs(t, a.Problem, ErrCorrupt)
-	require.ErrorContains(t, a.Problem, "the window of which it is a part does not know it")
-	require.NoError(t, s.Drop(rec.ID.String()))
+	require.ErrorContains(t, a.Problem, "its window does not have this file")
+	require.NoError(t, s.Drop(ent.ID.String()))
 	require.NoFileExists(t, path(ID{2}))
 	requireSound(t, s)
 	h, err := s.Attach("w", false, false)
 	require.NoError(t, err)
 	require.NoError(t, h.Release())
 
-	// A record that names a file that another window has.
+	// An entry that names a file that another window has.
 	require.NoError(t, s.Close())
 	emptyDatabase(t, dir)
 	s = open(Config{})
 	require.NoError(t, s.update(func(tx *txn) error {
-		other := *rec
+		other := *ent
 		other.ID, other.Name, other.State = ID{7}, "other", Ready
-		other.Files = []File{{ID: ID{7}, Bytes: 100}, rec.Files[1]}
+		other.Files = []File{{ID: ID{7}, Bytes: 100}, ent.Files[1]}
 		other.Regions = []Region{{Size: 1, Unit: 1}}
 		return tx.put(&other)
 	}))
 	a = oneAside(t, s)
 	require.ErrorIs(t, a.Problem, ErrGone)
-	require.ErrorContains(t, a.Problem, "its file "+rec.Files[1].ID.String()+" is lost")
+	require.ErrorContains(t, a.Problem, "its file "+ent.Files[1].ID.String()+" is lost")
 }
 
 // The first thing that is wrong with what is set aside is what is said of it.
 func TestStrayWithTwoFaults(t *testing.T) {
-	dir, rec, open := strayStore(t)
-	require.NoError(t, os.Truncate(filepath.Join(dir, allocDir, rec.ID.String()+suffix), headerSize))
-	require.NoError(t, os.Remove(filepath.Join(dir, allocDir, rec.Files[1].ID.String()+suffix)))
+	dir, ent, open := strayStore(t)
+	require.NoError(t, os.Truncate(filepath.Join(dir, allocDir, ent.ID.String()+suffix), headerSize))
+	require.NoError(t, os.Remove(filepath.Join(dir, allocDir, ent.Files[1].ID.String()+suffix)))
 	require.ErrorContains(t, oneAside(t, open(Config{})).Problem, "has 4096 bytes of 8192")
 }
 
@@ -206,41 +206,41 @@ func TestHeadersAreReadAgain(t *testing.T) {
 		reads         int
 	}{"whole": {false, false, 1}, "flags": {true, false, 3}, "epochs": {false, true, 3}, "both": {true, true, 3}} {
 		flagsWord(h.maps[0]).Store(packFlags(0))
-		epochsWord(h.maps[0]).Store(packCount(2, h.rec.ID))
+		epochsWord(h.maps[0]).Store(packCount(2, h.entry.ID))
 		if row.flags {
 			flagsWord(h.maps[0]).Store(1)
 		}
 		if row.epochs {
-			epochsWord(h.maps[0]).Store(packCount(2, h.rec.ID) ^ 1<<63)
+			epochsWord(h.maps[0]).Store(packCount(2, h.entry.ID) ^ 1<<63)
 		}
 		reads = 0
-		head, err := s.headerOf(h.rec.ID)
+		head, err := s.headerOf(h.entry.ID)
 		require.NoError(t, err)
 		require.Equal(t, row.reads, reads, name)
 		require.Equal(t, [2]bool{row.flags, row.epochs}, [2]bool{head.badFlags, head.badEpochs}, name)
 	}
 	flagsWord(h.maps[0]).Store(packFlags(0))
-	epochsWord(h.maps[0]).Store(packCount(2, h.rec.ID))
+	epochsWord(h.maps[0]).Store(packCount(2, h.entry.ID))
 	require.NoError(t, h.Release())
 	require.NoError(t, s.Close())
 }
 
-// A long record that is written anew does not touch the one that counts until it is there.
-func TestLongRecordIsNotOverwritten(t *testing.T) {
+// A long entry that is written anew does not touch the one that counts until it is there.
+func TestLongEntryIsNotOverwritten(t *testing.T) {
 	dir := withoutDatabase(t)
 	var s *Store
 	var id ID
 	places := map[uint64]bool{}
 	name := "long"
 	s, err := Open(filepath.Join(dir, "s"), Config{Boot: testBoot, Step: func(step string) {
-		if step == "header:record" {
+		if step == "header:entry" {
 			h, err := s.headerOf(id)
 			require.NoError(t, err)
-			require.Equal(t, name, h.rec.Name)
+			require.Equal(t, name, h.entry.Name)
 		}
 		if step == "header:synced" {
 			b := readAll(t, s.path(id))
-			places[binary.NativeEndian.Uint64(b[offPlace:])] = true
+			places[binary.NativeEndian.Uint64(b[offEntryAt:])] = true
 		}
 	}})
 	require.NoError(t, err)
@@ -251,7 +251,7 @@ func TestLongRecordIsNotOverwritten(t *testing.T) {
 		_, err := s.Restore(id.String(), as)
 		require.NoError(t, err)
 		name = as
-		require.NoError(t, s.update(func(tx *txn) error { return tx.forget(&Record{ID: id}) }))
+		require.NoError(t, s.update(func(tx *txn) error { return tx.forget(&Entry{ID: id}) }))
 	}
 	require.Len(t, places, 2)
 	require.NoError(t, s.Close())
@@ -262,10 +262,10 @@ func TestLongRecordIsNotOverwritten(t *testing.T) {
 func TestStraySizeAndTime(t *testing.T) {
 	for _, lost := range []int{-1, 0} {
 		for youngest := range 3 {
-			dir, rec, open := strayStore(t)
+			dir, ent, open := strayStore(t)
 			var want uint64
 			at := time.Now().Add(-time.Hour).Truncate(time.Second)
-			for i, f := range rec.Files {
+			for i, f := range ent.Files {
 				path := filepath.Join(dir, allocDir, f.ID.String()+suffix)
 				if i == lost {
 					require.NoError(t, os.Remove(path))
@@ -283,7 +283,7 @@ func TestStraySizeAndTime(t *testing.T) {
 			if youngest != lost {
 				require.True(t, a.Changed.Equal(at), "%v, want %v", a.Changed, at)
 			}
-			require.Equal(t, lost < 0, a.Record != nil && a.Problem == nil)
+			require.Equal(t, lost < 0, a.Entry != nil && a.Problem == nil)
 		}
 	}
 }
@@ -291,7 +291,7 @@ func TestStraySizeAndTime(t *testing.T) {
 // A file that vanishes while somebody looks is none; one that cannot be opened or read is set
 // aside, with the cause.
 func TestStrayThatCannotBeRead(t *testing.T) {
-	dir, rec, open := strayStore(t)
+	dir, ent, open := strayStore(t)
 	for _, row := range []struct {
 		op    string
 		why   error
@@ -300,7 +300,7 @@ func TestStrayThatCannotBeRead(t *testing.T) {
 	}{{"open", syscall.EACCES, ErrAccess, true}, {"open", syscall.EIO, syscall.EIO, true}, {"read", syscall.EIO, ErrCorrupt, true}, {"open", fs.ErrNotExist, nil, false}} {
 		failing := false
 		s := open(Config{System: func(op, path string, _, _ int, call func() error) error {
-			if failing && op == row.op && strings.Contains(path, rec.ID.String()) {
+			if failing && op == row.op && strings.Contains(path, ent.ID.String()) {
 				return &fs.PathError{Op: op, Path: path, Err: row.why}
 			}
 			return call()
@@ -308,14 +308,14 @@ func TestStrayThatCannotBeRead(t *testing.T) {
 		failing = true
 		all, err := s.SetAside()
 		require.NoError(t, err)
-		i := slices.IndexFunc(all, func(a Aside) bool { return a.ID == rec.ID })
+		i := slices.IndexFunc(all, func(a Aside) bool { return a.ID == ent.ID })
 		if row.is == nil {
 			require.ErrorIs(t, all[i].Problem, ErrGone, "what is left has no first file")
 			require.EqualValues(t, 4*headerSize+headerSize, all[i].Bytes)
 		} else {
 			require.ErrorIs(t, all[i].Problem, row.is)
 			require.ErrorIs(t, all[i].Problem, row.why)
-			require.Nil(t, all[i].Record)
+			require.Nil(t, all[i].Entry)
 			require.NotZero(t, all[i].Changed)
 			require.Equal(t, fileSize(100)+fileSize(5000)+fileSize(8), all[i].Bytes)
 		}
@@ -347,7 +347,7 @@ func TestRestoreOneOfSeveral(t *testing.T) {
 		require.NoError(t, err)
 		h, err := makeWindow(s, oneRegion("w", 64))
 		require.NoError(t, err)
-		ids = append(ids, h.rec.ID)
+		ids = append(ids, h.entry.ID)
 		require.NoError(t, h.Release())
 		require.NoError(t, s.Close())
 		emptyDatabase(t, dir)
@@ -359,9 +359,9 @@ func TestRestoreOneOfSeveral(t *testing.T) {
 	require.ErrorIs(t, err, ErrExist)
 	require.ErrorContains(t, err, `2 windows called "w" are set aside: say which one by its id`)
 	require.ErrorIs(t, s.Drop("w"), ErrExist)
-	rec, err := s.Restore(ids[1].String(), "")
+	ent, err := s.Restore(ids[1].String(), "")
 	require.NoError(t, err)
-	require.Equal(t, ids[1], rec.ID)
+	require.Equal(t, ids[1], ent.ID)
 	_, err = s.Restore("w", "")
 	require.ErrorIs(t, err, ErrExist)
 	require.ErrorContains(t, err, `"w" (ready, made `)
@@ -376,7 +376,7 @@ func TestRestoreOneOfSeveral(t *testing.T) {
 	require.ErrorContains(t, err, `"v" is in use`)
 	err = s.Drop("w")
 	require.ErrorIs(t, err, ErrBusy)
-	require.ErrorContains(t, err, "somebody uses "+ids[0].String())
+	require.ErrorContains(t, err, ids[0].String()+" is in use")
 	require.NoError(t, f.Close())
 	require.Equal(t, ids[0], oneAside(t, s).ID)
 	_, err = s.Restore("w", "v")
@@ -392,10 +392,10 @@ func TestDropMarksFirst(t *testing.T) {
 		var id ID
 		var files []ID
 		if layout == 2 {
-			var rec *Record
-			dir, rec, _ = strayStore(t)
-			id = rec.ID
-			for _, f := range rec.Files {
+			var ent *Entry
+			dir, ent, _ = strayStore(t)
+			id = ent.ID
+			for _, f := range ent.Files {
 				files = append(files, f.ID)
 			}
 		} else {
@@ -439,13 +439,13 @@ func TestDropMarksFirst(t *testing.T) {
 	}
 }
 
-// An epoch count that is damaged is not vouched for, whatever the record says.
+// An epoch count that is damaged is not vouched for, whatever the entry says.
 func TestDamagedCount(t *testing.T) {
 	s := newTestStore(t, Config{})
 	h, err := makeWindow(s, oneRegion("w", 64))
 	require.NoError(t, err)
 	mustRaise(h, 3)
-	damaged := packCount(3, h.rec.ID) ^ 1<<63 // whatever the id is
+	damaged := packCount(3, h.entry.ID) ^ 1<<63 // whatever the id is
 	epochsWord(h.maps[0]).Store(damaged)
 	_, err = h.Epochs()
 	require.ErrorIs(t, err, ErrCorrupt)

@@ -41,7 +41,7 @@ func DirForOthers(t *testing.T) string {
 }
 
 // asStranger runs fn as a user without rights, on a thread of its own, which ends with it.
-func asStranger(t *testing.T, fn func() error) error {
+func asOtherUser(t *testing.T, fn func() error) error {
 	t.Helper()
 	if os.Geteuid() != 0 {
 		t.Skip("only root can become another user")
@@ -79,7 +79,7 @@ func TestWindowsOfAnotherUser(t *testing.T) {
 	}
 	look := func(list func(*Store) ([]*Allocation, error)) (all []*Allocation) {
 		t.Helper()
-		require.NoError(t, asStranger(t, func() error {
+		require.NoError(t, asOtherUser(t, func() error {
 			s, err := Open(dir, Config{ReadOnly: true})
 			if err != nil {
 				return err

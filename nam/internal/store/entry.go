@@ -15,7 +15,7 @@ import (
 	"unicode/utf8"
 )
 
-// Byte orders: of headers and the database, and of records.
+// Byte orders: ne of headers and the database, le of entries.
 var ne, le = binary.NativeEndian, binary.LittleEndian
 
 // ID names an allocation and each of its files: 128 random bits.
@@ -39,42 +39,43 @@ func (s State) String() string {
 	return [...]string{Creating: "creating", Ready: "ready", Deleting: "deleting"}[s]
 }
 
-// Region is what one rank of the creating group owns.
+// Region is the memory of one rank of the creating group.
 type Region struct {
 	Size          uint64 // bytes
 	Unit          uint32 // bytes per displacement
-	Manifestation uint8  // nam's constant; the store only keeps it
-	File          uint32 // index into Record.Files
+	Manifestation uint8  // a constant of nam; the store only keeps it
+	File          uint32 // index into Entry.Files
 	Offset        uint64 // from the start of that file's data
 }
 
-// File is one memory-mapped file. The first of a record has the record's ID, carries the epoch
-// count, and its flock says whether the allocation is in use.
+// File is one memory-mapped file. The first file of an entry has the entry's ID and the epoch
+// count. Its flock says whether the allocation is in use.
 type File struct {
 	ID    ID
 	Bytes uint64 // data bytes, without the header page
 }
 
-// Record is the metadata of one allocation.
-type Record struct {
+// Entry is the metadata of one allocation.
+type Entry struct {
 	ID         ID
 	Name       string
 	State      State
-	Structure  uint8 // nam's constants; the store only keeps them
+	Structure  uint8 // constants of nam; the store only keeps them
 	Volatile   bool
 	SyncEpoch  bool
 	Mode       fs.FileMode // permission bits
 	UID, GID   uint32
 	Created    time.Time
-	Creator    string // program, process and host that made it; for people
-	Generation uint64 // counts changes of the record
+	Creator    string // program, process and host that made it; for users to read
+	Generation uint64 // counts changes of the entry
 	Files      []File
 	Regions    []Region // by rank of the creating group
 }
 
-// Footprint is what the allocation takes of the store's capacity: data and headers, in whole pages.
-func (r *Record) Footprint() uint64 {
-	sum := behind(r.encodedLen())
+// Footprint is the part of the store's capacity that the allocation takes: data and headers, in
+// whole pages.
+func (r *Entry) Footprint() uint64 {
+	sum := overflow(r.encodedLen())
 	for _, f := range r.Files {
 		sum += fileSize(f.Bytes)
 	}
@@ -82,7 +83,7 @@ func (r *Record) Footprint() uint64 {
 }
 
 // Bytes is the sum of the region sizes.
-func (r *Record) Bytes() uint64 {
+func (r *Entry) Bytes() uint64 {
 	var sum uint64
 	for _, g := range r.Regions {
 		sum += g.Size
@@ -91,17 +92,17 @@ func (r *Record) Bytes() uint64 {
 }
 
 const (
-	recordMagic   = "WNAM"
-	recordVersion = 1
-	maxName       = 255     // bytes
-	maxCreator    = 1024    // bytes
-	maxRanks      = 1 << 20 // a sanity limit for what is read from disk
-	maxFileBytes  = 1 << 56 // so that sums of file sizes stay far from overflow
+	entryMagic   = "WNAM"
+	entryVersion = 1
+	maxName      = 255     // bytes
+	maxCreator   = 1024    // bytes
+	maxRanks     = 1 << 20 // a sanity limit for what is read from disk
+	maxFileBytes = 1 << 56 // so that sums of file sizes stay far from overflow
 )
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
-// Record layout, little endian: magic[4] version:u16 flags:u16 state:u8 structure:u8 mode:u16
+// Entry layout, little endian: magic[4] version:u16 flags:u16 state:u8 structure:u8 mode:u16
 // id[16] uid:u32 gid:u32 created:i64 generation:u64 name:(u16,bytes) creator:(u16,bytes) files:u32
 // { id[16] bytes:u64 } regions:u32 { size:u64 unit:u32 manifestation:u8 file:u32 offset:u64 }
 // crc32c:u32 of all before it.
@@ -111,15 +112,15 @@ const (
 	knownFlags = flagVolatile | flagSyncEpoch
 )
 
-func (r *Record) encodedLen() int {
+func (r *Entry) encodedLen() int {
 	return 68 + len(r.Name) + len(r.Creator) + 24*len(r.Files) + 25*len(r.Regions)
 }
 
-// Encode writes the record. The version of this encoding is the same in layouts 1 and 2.
-func (r *Record) Encode() []byte {
+// Encode returns the encoded entry. The version of this encoding is the same in layouts 1 and 2.
+func (r *Entry) Encode() []byte {
 	b := make([]byte, 0, r.encodedLen())
-	b = append(b, recordMagic...)
-	b = le.AppendUint16(b, recordVersion)
+	b = append(b, entryMagic...)
+	b = le.AppendUint16(b, entryVersion)
 	var flags uint16
 	if r.Volatile {
 		flags |= flagVolatile
@@ -155,27 +156,27 @@ func (r *Record) Encode() []byte {
 	return le.AppendUint32(b, crc32.Checksum(b, castagnoli))
 }
 
-// Decode reads a record and checks everything that later code relies on: a decoded record can be
+// Decode decodes an entry and checks everything that later code relies on. A decoded entry can be
 // mapped and addressed without further checks of its numbers.
-func Decode(b []byte) (*Record, error) {
-	bad := func(format string, args ...any) (*Record, error) {
-		return nil, fmt.Errorf("%w: metadata record: %s", ErrCorrupt, fmt.Sprintf(format, args...))
+func Decode(b []byte) (*Entry, error) {
+	bad := func(format string, args ...any) (*Entry, error) {
+		return nil, fmt.Errorf("%w: metadata entry: %s", ErrCorrupt, fmt.Sprintf(format, args...))
 	}
-	if len(b) < len(recordMagic)+2+4 {
+	if len(b) < len(entryMagic)+2+4 {
 		return bad("%d bytes are too few", len(b))
 	}
-	if string(b[:4]) != recordMagic {
-		return bad("magic %q, want %q", b[:4], recordMagic)
+	if string(b[:4]) != entryMagic {
+		return bad("magic %q, want %q", b[:4], entryMagic)
 	}
-	if v := le.Uint16(b[4:]); v != recordVersion {
-		return nil, fmt.Errorf("%w: metadata record has version %d, this program knows %d", ErrVersion, v, recordVersion)
+	if v := le.Uint16(b[4:]); v != entryVersion {
+		return nil, fmt.Errorf("%w: metadata entry has version %d, this program knows %d", ErrVersion, v, entryVersion)
 	}
 	body, sum := b[:len(b)-4], le.Uint32(b[len(b)-4:])
 	if got := crc32.Checksum(body, castagnoli); got != sum {
 		return bad("checksum %08x, want %08x", got, sum)
 	}
 	d := decoder{b: body[6:]}
-	r := &Record{}
+	r := &Entry{}
 	flags := d.u16()
 	r.Volatile, r.SyncEpoch = flags&flagVolatile != 0, flags&flagSyncEpoch != 0
 	r.State, r.Structure = State(d.u8()), d.u8()
@@ -210,8 +211,8 @@ func Decode(b []byte) (*Record, error) {
 	return r, nil
 }
 
-// check verifies what Encode and all users of a record rely on.
-func (r *Record) check() error {
+// check verifies what Encode and all users of an entry rely on.
+func (r *Entry) check() error {
 	if r.State < Creating || r.State > Deleting {
 		return fmt.Errorf("state %d", r.State)
 	}
@@ -257,8 +258,8 @@ func CheckName(name string) error {
 	return nil
 }
 
-// decoder takes fields off the front of b; after the first field that is not there, failed is set
-// and all are zero.
+// decoder takes fields off the front of b. After the first field that is missing, failed is set and
+// all further fields are zero.
 type decoder struct {
 	b      []byte
 	failed bool
@@ -289,8 +290,8 @@ func (d *decoder) str(limit int) string {
 	return string(d.take(n))
 }
 
-// count reads a number of items of the given size and refuses numbers that the rest cannot hold, so
-// that a damaged count never becomes a huge allocation.
+// count decodes a number of items of the given size. It refuses a number that does not fit in the
+// rest of b, so that a damaged count never becomes a huge allocation.
 func (d *decoder) count(size int) int {
 	n := int64(d.u32()) // 0 after a failure
 	if n > int64(len(d.b)/size) {
