@@ -17,8 +17,9 @@ import (
 	"weft/nam"
 )
 
-// The run is aborted at each step of an allocation in turn, while rank 0 is in it: every rank is
-// told, no further step is made, and nothing is left when all have let go.
+// The run is aborted at each step of an allocation in turn, while rank 0 is in that step. Every
+// rank gets the error, no further step is made, and nothing is left when all ranks have released
+// the window.
 func TestAbortAtEachStep(t *testing.T) {
 	boom := errors.New("boom")
 	for _, step := range []string{"create:file", "create:filed", "create:reserved", "header:written", "create:synced", "prefault", "create:committing", "create:committed", "create:ready"} {
@@ -70,7 +71,7 @@ func TestAbortAtEachStep(t *testing.T) {
 			require.ErrorIs(t, err, comm.ErrAborted, "%s: rank %d", step, r)
 		}
 		mu.Lock()
-		// What rank 0 was in goes on to its end: one call of the store.
+		// Rank 0's call of the store runs to its end.
 		if i := strings.Join(later, " "); strings.Contains(i, "create:filed") && step != "create:file" || strings.Contains(i, "create:committing") {
 			t.Errorf("%s: after the run was aborted: %s", step, i)
 		}
@@ -87,15 +88,15 @@ func TestAbortAtEachStep(t *testing.T) {
 	}
 }
 
-// The run is aborted at some moment of an allocation, or of an attach, or after: each rank has a
-// window or an error, and nothing is left when all have let go.
+// The run is aborted at some moment of an allocation, or of an attach, or after. Each rank gets a
+// window or an error, and nothing is left when all ranks have released theirs.
 func TestAbortAtAnyTime(t *testing.T) {
 	boom := errors.New("boom")
 	s := newTestStore(t, nam.Config{})
 	allocate := func(c *comm.Comm) (*nam.Win, error) { return s.Allocate(c, 64, 8, nam.Persistent, nam.Name("w")) }
 	attach := func(c *comm.Comm) (*nam.Win, error) { return s.Attach(c, "w") }
-	// once has a third rank abort the run after a time, never if that is negative, and returns how
-	// long the call takes.
+	// once makes a third rank abort the run after a time, or never if the time is negative. It
+	// returns how long the call takes.
 	once := func(call func(*comm.Comm) (*nam.Win, error), after time.Duration) (took time.Duration, made bool) {
 		var wins [2]*nam.Win
 		var errs [2]error
@@ -163,8 +164,8 @@ func TestAbortAtAnyTime(t *testing.T) {
 	requireEmpty(t, s)
 }
 
-// A change that the run's end interrupts is an abort, and no disagreement of ranks, and changes
-// nothing.
+// A SetInfo that the run's end interrupts returns the abort, not a difference between ranks, and
+// changes nothing.
 func TestAbortedSetInfo(t *testing.T) {
 	boom := errors.New("boom")
 	s := newTestStore(t, nam.Config{})

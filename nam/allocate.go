@@ -16,16 +16,16 @@ import (
 
 const (
 	maxRegion = 1 << 48 // bytes; so that sums stay far from overflow
-	// regions of one file begin on cache lines, so that ranks do not share any
+	// regions of one file begin on cache lines, so that two ranks share none
 	regionAlign = 64
 )
 
-// Allocate makes a window with size bytes for this rank, addressed in units of unit bytes, and a
-// name, which Info().Get("psnam_window_name") tells. Collective over c; sizes and units may differ
-// between ranks, and so may Manifestation, Prefault. Space is reserved before it returns: puts
-// never fail for want of it.
+// Allocate makes a window with size bytes for this rank, addressed in units of unit bytes.
+// Info().Get("psnam_window_name") returns the window's name. Collective over c; sizes and units may
+// differ between ranks, and so may Manifestation and Prefault. All space is reserved before it
+// returns: a put never fails for lack of space.
 //
-// Errors, on all ranks alike: ErrSize (also for a size above 0 on a rank other than 0 of a
+// Errors, the same on all ranks: ErrSize (also for a size above 0 on a rank other than 0 of a
 // RawAndFlat window), ErrInfo, ErrNoSpace, ErrExist, ErrClosed, those of Open.
 func (s *Store) Allocate(c *comm.Comm, size, unit int, opts ...Option) (*Win, error) {
 	set, err := newSettings(opts)
@@ -52,17 +52,17 @@ func (s *Store) Allocate(c *comm.Comm, size, unit int, opts ...Option) (*Win, er
 	return a.run()
 }
 
-// offer is what a rank brings to an allocation.
+// offer is what a rank passes to an allocation.
 type offer struct {
 	size, unit                   int64
 	structure, consistency, sync int64
 	mode, nameHash               int64
 	manifestation                int64
-	storeIdentity                [2]uint64 // of the store
+	storeIdentity                [2]uint64 // Identity of its store
 }
 
-// exchange tells every rank what every rank brings, and finds ranks that differ where they must
-// not. All ranks come to the same verdict.
+// exchange gives every rank the offers of all ranks, and finds ranks that differ where they must
+// not. All ranks get the same result.
 func (s *Store) exchange(c *comm.Comm, size, unit int, set *settings) ([]offer, error) {
 	h := fnv.New64a()
 	h.Write([]byte(set.name))
@@ -95,7 +95,7 @@ func (s *Store) exchange(c *comm.Comm, size, unit int, set *settings) ([]offer, 
 	return offers, nil
 }
 
-// sameStore finds ranks that have another directory open. All ranks come to the same verdict.
+// sameStore finds ranks that have another directory open. All ranks get the same result.
 func (s *Store) sameStore(c *comm.Comm) error {
 	mine := s.st.Identity()
 	all := make([]uint64, len(mine)*c.Size())
@@ -114,7 +114,7 @@ func otherStore(rank int) error {
 	return fmt.Errorf("%w: the store of rank %d is not the store of rank 0; all ranks must open the same directory", ErrStore, rank)
 }
 
-// allocating is a collective allocation under way.
+// allocating is a collective allocation in progress.
 type allocating struct {
 	s      *Store
 	c      *comm.Comm
@@ -128,11 +128,11 @@ type allocating struct {
 
 func (a *allocating) agree(err error) error { return agree(a.c, "allocate", string(a.set.name), err) }
 
-// run is the create protocol of README.md. Each step is agreed upon before the next.
+// run is the create protocol of README.md. All ranks agree on each step before the next.
 func (a *allocating) run() (*Win, error) {
 	root := a.c.Rank() == 0
 
-	// Steps 1 to 3: rank 0 files the record, and tells its id.
+	// Steps 1 to 3: rank 0 writes the entry, and broadcasts its ID.
 	var err error
 	var id store.ID
 	if root {
@@ -147,12 +147,12 @@ func (a *allocating) run() (*Win, error) {
 		return nil, a.rollback(fail("allocate", string(a.set.name), err))
 	}
 
-	// Steps 4 and 5: reserve and write headers; in a distributed window, every rank its own.
+	// Steps 4 and 5: reserve, and write headers; in a distributed window, each rank its own.
 	if err := a.agree(a.reserve(id)); err != nil {
 		return nil, a.rollback(err)
 	}
 
-	// Map before it is ready: from then on it has a user as long as any rank lives.
+	// Step 6: map it before it is ready. From then on it has a user as long as any rank lives.
 	a.handle, err = a.s.st.AttachID(id, false, false)
 	if err == nil && bool(a.set.prefault) && (a.set.structure != RawAndFlat || root) {
 		a.prefault = startPrefault(a.handle, a.c.Rank())
@@ -162,7 +162,7 @@ func (a *allocating) run() (*Win, error) {
 		return nil, a.rollback(err)
 	}
 
-	// Steps 6 and 7: ready.
+	// The rest of step 6, and step 7: ready.
 	if root {
 		err = a.creation.Commit()
 	}
@@ -179,7 +179,7 @@ func (a *allocating) run() (*Win, error) {
 	return w, nil
 }
 
-// request lays the window out. Only rank 0 calls it.
+// request lays out the window. Only rank 0 calls it.
 func (a *allocating) request() store.Request {
 	req := store.Request{Name: string(a.set.name), Structure: uint8(a.set.structure), Volatile: a.set.consistency == Volatile,
 		SyncEpoch: a.set.sync == SyncEpoch, Mode: fs.FileMode(a.set.mode), Files: []uint64{0}}
@@ -187,7 +187,7 @@ func (a *allocating) request() store.Request {
 		g := store.Region{Size: uint64(o.size), Unit: uint32(o.unit), Manifestation: uint8(o.manifestation)}
 		switch {
 		case a.set.structure == RawAndFlat:
-			// Raw memory has no structure to come back to: it is one region of bytes.
+			// Raw memory has no structure to restore: it is one region of bytes.
 			g.Unit = 1
 			req.Files[0] = g.Size
 			req.Regions = []store.Region{g}
@@ -221,7 +221,7 @@ func (a *allocating) reserve(id store.ID) error {
 	return a.s.st.Reserve(e.Entry, int(e.Regions[a.c.Rank()].File))
 }
 
-// rollback undoes an allocation of which one step failed on some rank. All ranks call it, for the
+// rollback undoes an allocation of which a step failed on some rank. All ranks call it, for the
 // same reason.
 func (a *allocating) rollback(err error) error {
 	if a.handle != nil {
@@ -229,26 +229,26 @@ func (a *allocating) rollback(err error) error {
 		err = errors.Join(err, a.handle.Release())
 		a.handle = nil
 	}
-	// When all have let go, rank 0 can remove it. If the run is being aborted this does not wait,
-	// and the last rank that lets go removes it.
+	// When all ranks have released it, rank 0 can remove it. If the run is being aborted, Barrier
+	// does not wait, and the last rank that releases the window removes it.
 	berr := a.c.Barrier()
 	if a.creation != nil {
 		err = errors.Join(err, a.creation.Abort())
 	}
 	if berr == nil {
-		a.c.Barrier() // when the call returns on any rank, nothing is left
+		a.c.Barrier() // so that nothing is left when the call returns on any rank
 	}
 	return err
 }
 
 // Attach opens a window that some program has allocated, by name. Collective over c, which may have
-// any number of ranks; the name counts on rank 0. The window has the regions of the group that made
-// it: RemoteSize of them, each with its size and unit. It is treated as persistent: Free leaves the
-// memory where it is, unless SetInfo has made the window volatile. Fences of an attached window
-// order its operations as always, but do not move Epochs, which counts what the makers completed.
+// any number of ranks; only rank 0's name counts. The window has the regions of the group that made
+// it: RemoteSize of them, each with its size and unit. The window is treated as persistent: Free
+// leaves the memory, unless SetInfo has made the window volatile. Fences of an attached window
+// order its operations as always. They do not change Epochs, which counts the makers' fences.
 //
-// Options: ReadOnly, Unsynced, or FromInfo with psnam_window_connect. Errors, on all ranks alike:
-// ErrName, ErrAccess, ErrInfo, ErrCorrupt, also ErrLost if part of the memory is not there,
+// Options: ReadOnly, Unsynced, or FromInfo with psnam_window_connect. Errors, the same on all
+// ranks: ErrName, ErrAccess, ErrInfo, ErrCorrupt, also ErrLost if part of the memory is missing,
 // ErrUnsynced, ErrClosed.
 func (s *Store) Attach(c *comm.Comm, name string, opts ...Option) (*Win, error) {
 	set, err := newSettings(opts)
@@ -292,11 +292,11 @@ func (s *Store) Attach(c *comm.Comm, name string, opts ...Option) (*Win, error) 
 	return w, nil
 }
 
-// letGo returns why an attach has failed, after it has given back what this rank has of the window,
-// if anything.
+// releaseOnError releases this rank's handle of a window, if it has one, after an attach has
+// failed. It returns err.
 func releaseOnError(h *store.Handle, err error) error {
 	if h != nil {
-		_ = h.Release() // err is the cause; the next user of the window is told its state
+		_ = h.Release() // err is the cause; the next user of the window finds its state
 	}
 	return err
 }

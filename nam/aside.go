@@ -10,10 +10,10 @@ import (
 	"weft/nam/internal/store"
 )
 
-// SetAside describes the windows that have files in the store and no record in its database: it was
-// damaged, or replaced by an older one. They stay until they are restored or dropped, and count
-// towards the capacity. State is "set aside"; Problem says why one cannot be restored. What is not
-// known is empty, of one whose header is damaged all but ID and Footprint.
+// SetAside describes the windows that have files in the store and no entry in its database, because
+// the database was damaged or replaced by an older one. They stay until they are restored or
+// dropped, and count towards the capacity. State is "set aside"; Problem says why a window cannot
+// be restored. Unknown fields are empty: if the header is damaged, all but ID and Footprint.
 func (s *Store) SetAside() ([]*Allocation, error) {
 	asides, err := s.st.SetAside()
 	if err != nil {
@@ -34,9 +34,10 @@ func (s *Store) SetAside() ([]*Allocation, error) {
 	return all, nil
 }
 
-// Restore brings a window back that was set aside, and returns its name; which is its name or ID.
-// With as it gets that name instead of its own. It becomes persistent. Errors: ErrName, ErrExist if
-// the name is in use, ErrAccess, ErrLost and ErrCorrupt if part of it is missing or damaged.
+// Restore brings back a window that is set aside, and returns its name; which is its name or ID. If
+// as is not empty, the window gets that name instead of its own. It becomes persistent. Errors:
+// ErrName, ErrExist if the name is in use, ErrAccess, ErrLost and ErrCorrupt if part of it is
+// missing or damaged.
 func (s *Store) Restore(which, as string) (name string, err error) {
 	ent, err := s.st.Restore(which, as)
 	if err != nil {
@@ -45,24 +46,23 @@ func (s *Store) Restore(which, as string) (name string, err error) {
 	return ent.Name, nil
 }
 
-// Drop removes what was set aside, for good; which is its name or ID. Errors: ErrName, ErrExist if
-// several have the name, ErrAccess, ErrBusy while somebody uses it.
+// Drop removes a window that is set aside, for good; which is its name or ID. Errors: ErrName,
+// ErrExist if several have the name, ErrAccess, ErrBusy while a process uses it.
 func (s *Store) Drop(which string) error {
 	return fail("drop", which, s.st.Drop(which))
 }
 
-// Accept takes the count of epochs of a window as true that the machine's stop has left unsynced
-// (see ErrUnsynced): its user has looked at it. Errors: ErrName, ErrAccess, ErrBusy while somebody
-// uses it, ErrCorrupt.
+// Accept takes the epoch count of an unsynced window as true (see ErrUnsynced): its user has
+// checked the data. Errors: ErrName, ErrAccess, ErrBusy while a process uses it, ErrCorrupt.
 func (s *Store) Accept(name string) error {
 	return fail("accept", name, s.hint(s.st.Accept(name), name))
 }
 
 // Repair makes a new database for a store that Open refuses because its database is missing or
-// damaged, from what the windows' files say of themselves, and returns the names of the windows in
-// it. What cannot be brought back is set aside. The damaged database stays in the directory, as
-// meta.db.damaged. A store whose database is whole is left alone: nil is returned. An empty dir is
-// DefaultDir.
+// damaged. It takes the entries from the headers of the windows' files, and returns the names of
+// the windows in the new database. Windows that cannot be brought back are set aside. The damaged
+// database stays in the directory, as meta.db.damaged. A store whose database is whole is not
+// changed: nil is returned. An empty dir is DefaultDir.
 func Repair(dir string, cfg Config) (names []string, err error) {
 	if dir == "" {
 		dir = DefaultDir()
@@ -80,12 +80,12 @@ func Repair(dir string, cfg Config) (names []string, err error) {
 	return names, nil
 }
 
-// hint adds to an unknown name that a window of this name is set aside.
+// hint adds to an ErrName that a window of this name is set aside.
 func (s *Store) hint(err error, name string) error {
 	if !errors.Is(err, ErrName) {
 		return err
 	}
-	asides, _ := s.st.SetAside() // what is known of them; the caller is told err
+	asides, _ := s.st.SetAside() // best effort: the caller gets err in any case
 	for _, o := range asides {
 		if o.Entry != nil && o.Entry.Name == name {
 			return fmt.Errorf("%w; a window of this name is set aside (weft nam ls -C %s)", err, s.Dir())

@@ -16,26 +16,26 @@ import (
 	"weft/rma"
 )
 
-// backing is one rank's way to a mapped allocation. It implements rma.Backing: an operation is one
-// copy to or from the mapping, which every process that has the allocation mapped sees.
+// backing is one rank's access to a mapped allocation. It implements rma.Backing: an operation is
+// one copy to or from the mapping, which every process that has the allocation mapped sees.
 type backing struct {
 	// constant after construction
 	s       *Store
 	h       *store.Handle
 	regions []rma.Region
 	mem     [][]byte
-	counts  bool          // fences move the epoch count: this group made the window
-	removes func() bool   // whether Free releases the memory, and this rank is to do it
+	counts  bool          // fences raise the epoch count: this group made the window
+	removes func() bool   // whether Free releases the memory, and this rank does it
 	flusher *flusher      // nil unless epochs are forced to the disk
-	touched []atomic.Bool // by target rank, if flusher: written since the last flush
+	touched []atomic.Bool // by target rank, if flusher is set: written since the last flush
 
 	prefault *prefaulter // of this rank's own region; nil: none
 
 	// Set before the first fence.
-	ev     *event.Shared // nil: it is not recorded
-	number uint32        // of the window, in a recording
+	ev     *event.Shared // nil: no trace
+	number uint32        // of the window, in the trace
 
-	fences uint64 // completed; owned by the fence at hand
+	fences uint64 // completed; owned by the current fence
 }
 
 func newBacking(s *Store, h *store.Handle, maker bool, rawUnit int) *backing {
@@ -91,8 +91,7 @@ func (b *backing) Accumulate(rank, off int, src comm.Buffer, op comm.Op) error {
 	return errors.Join(lerr, b.lost(gerr), err)
 }
 
-// lost stops the count of epochs if what was to be written is not there any more: this epoch is not
-// complete.
+// lost stops the epoch count if a write failed: this epoch is not complete.
 func (b *backing) lost(err error) error {
 	if err != nil {
 		b.h.Break()
@@ -100,8 +99,8 @@ func (b *backing) lost(err error) error {
 	return err
 }
 
-// Flush: what was copied is in the mapping and needs nothing more, unless the epoch has to be on
-// the disk.
+// Flush: the copied data is in the mapping. Nothing more is needed, unless the epoch must be on the
+// disk.
 func (b *backing) Flush(done func(error)) {
 	if b.flusher == nil {
 		done(nil)
@@ -116,16 +115,16 @@ func (b *backing) syncTouched() error {
 			continue
 		}
 		if err := b.h.Sync(r, 0, b.regions[r].Size); err != nil {
-			b.h.Break() // before the barrier: no rank will count this epoch
+			b.h.Break() // before the barrier, so no rank counts this epoch
 			return fmt.Errorf("%w: force an epoch to the disk: %w", ErrLost, err)
 		}
 	}
 	return nil
 }
 
-// Closed: every rank's part of the epoch is in place, so it may be counted. Every rank counts
-// before its own fence completes; whoever is first, the count covers the fence when it completes
-// anywhere.
+// Closed: every rank's part of the epoch is complete, so the epoch may be counted. Every rank
+// raises the count before its own fence completes. So when the fence completes at any rank, the
+// count already covers it.
 func (b *backing) Closed(done func(error)) {
 	b.fences++
 	switch {
@@ -140,7 +139,7 @@ func (b *backing) Closed(done func(error)) {
 	}
 }
 
-// raise counts the fence at hand.
+// raise counts the current fence.
 func (b *backing) raise() error {
 	err := b.h.Raise(b.fences)
 	if err == nil && b.flusher != nil {
@@ -169,15 +168,15 @@ func (b *backing) Free() error {
 	return fail("free", b.h.Entry().Name, errors.Join(err, b.h.Release()))
 }
 
-// prefaultWait is how long Allocate waits for the pages of a region: the 100 ms that a person takes
-// for "at once". A region of some hundred MiB is present by then.
+// prefaultWait is how long Allocate waits for the pages of a region: 100 ms, which a person
+// perceives as immediate. A region of some hundred MiB is present by then.
 const prefaultWait = 100 * time.Millisecond
 
 // prefaulter makes the pages of one rank's region present, from the first to the last. The kernel
-// takes 0.3 to 1.5 s per GiB for that, and several times as long on a busy machine: the rank that
-// asked for it begins to work meanwhile, and its first put to a page that is not present yet pays
-// for that page. One goroutine, owned by the rank's allocation and then by its backing; it ends
-// with the last page, or when stop is called.
+// takes 0.3 to 1.5 s per GiB for that, and several times as long on a busy machine. The rank begins
+// to work meanwhile; its first put to a page that is not present yet pays for that page. One
+// goroutine, owned by the rank's allocation and then by its backing; it ends with the last page, or
+// when stop is called.
 type prefaulter struct {
 	stopped atomic.Bool
 	done    chan struct{}
@@ -192,7 +191,7 @@ func startPrefault(h *store.Handle, rank int) *prefaulter {
 	return p
 }
 
-// wait waits for the last page, but not for long.
+// wait waits for the last page, at most prefaultWait.
 func (p *prefaulter) wait() {
 	select {
 	case <-p.done:
@@ -200,8 +199,8 @@ func (p *prefaulter) wait() {
 	}
 }
 
-// stop ends the goroutine, which must not touch the mapping after its handle is released. It may be
-// called more than once, and of nil.
+// stop ends the goroutine, which must not access the mapping after its handle is released. It may
+// be called more than once, and on nil.
 func (p *prefaulter) stop() {
 	if p != nil {
 		p.stopped.Store(true)
@@ -209,16 +208,17 @@ func (p *prefaulter) stop() {
 	}
 }
 
-// flusher runs what blocks on the disk apart from whoever completes fences. One goroutine, owned by
-// one rank's backing, from its making to its Free.
+// flusher runs jobs that block on the disk, so that the goroutine that completes fences does not
+// block. One goroutine, owned by one rank's backing, from its creation to its Free.
 type flusher struct {
-	jobs chan func() // capacity 1: a rank has one fence at hand at a time, so who sends never waits
+	jobs chan func() // capacity 1: a rank has one fence at a time, so a send never blocks
 	done chan struct{}
 }
 
 func startFlusher() *flusher {
 	f := &flusher{jobs: make(chan func(), 1), done: make(chan struct{})}
-	idle := waits.NewCounter() // while a job is under way, who waits for it may still go on
+	// not while a job runs: a goroutine that waits for the job can continue
+	idle := waits.NewCounter()
 	go func() {
 		defer close(f.done)
 		for {
@@ -234,7 +234,7 @@ func startFlusher() *flusher {
 	return f
 }
 
-// stop ends the goroutine. Preconditions: no job is under way or will come.
+// stop ends the goroutine. Preconditions: no job runs, and none will be sent.
 func (f *flusher) stop() {
 	close(f.jobs)
 	<-f.done

@@ -16,8 +16,7 @@ import (
 	"weft/comm"
 )
 
-// When an epoch cannot be made durable on one rank, every rank learns it and the count stands
-// still.
+// When an epoch cannot be made durable on one rank, every rank gets the error and the count stays.
 func TestLostEpochIsNotCounted(t *testing.T) {
 	for _, sync := range []Sync{SyncProcess, SyncEpoch} {
 		s, err := Open(t.TempDir(), Config{})
@@ -31,7 +30,7 @@ func TestLostEpochIsNotCounted(t *testing.T) {
 			if err != nil || w.Epochs() != 2 {
 				return fmt.Errorf("epochs %d: %w", w.Epochs(), err)
 			}
-			if err := c.Barrier(); err != nil { // all have looked
+			if err := c.Barrier(); err != nil { // all have read the count
 				return err
 			}
 			if c.Rank() == 1 {
@@ -47,7 +46,7 @@ func TestLostEpochIsNotCounted(t *testing.T) {
 	}
 }
 
-// Only what was written since the last fence is forced to the disk.
+// Only regions written since the last fence are forced to the disk.
 func TestTouchedRegions(t *testing.T) {
 	s, err := Open(t.TempDir(), Config{})
 	require.NoError(t, err)
@@ -74,8 +73,8 @@ func TestTouchedRegions(t *testing.T) {
 	require.NoError(t, s.Close())
 }
 
-// Each kind of error comes to other ranks as what it is, with its words as far as they fit; one
-// that is unknown is another failure.
+// Each kind of error arrives at other ranks as that kind, with its text as far as it fits. An
+// unknown kind arrives as errOther.
 func TestErrorsTravel(t *testing.T) {
 	for i, k := range kinds {
 		require.Equal(t, int64(i), kindOf(k), "%v", k)
@@ -120,15 +119,15 @@ func TestErrorsTravel(t *testing.T) {
 	require.Equal(t, `nam: list: x`, fail("list", "", errors.New("x")).Error())
 }
 
-// Each rank with bytes of its own reserves them once, whatever the others have, and makes them
-// present if it is told to; the others do nothing.
+// Each rank with its own file reserves it once, whatever the other ranks pass. It prefaults its
+// region if it has the option. The other ranks do nothing.
 func TestWhoReservesWhat(t *testing.T) {
 	for _, row := range []struct {
 		structure Structure
 		sizes     []int
 		regions   [][3]int // size, file, offset
 		reserved  int
-		prefault  []int // ranks that ask for it
+		prefault  []int // ranks with the option
 		present   int   // pieces
 	}{
 		{ManagedContiguous, []int{8, 0, 100, 1}, [][3]int{{8, 0, 0}, {0, 0, 64}, {100, 0, 64}, {1, 0, 192}}, 1, nil, 0},
@@ -174,8 +173,8 @@ func TestWhoReservesWhat(t *testing.T) {
 	}
 }
 
-// Goroutines of each rank use one window at once, while others ask what it is and change what
-// becomes of it: nothing is lost, and nothing races.
+// Goroutines of each rank use one window at once, while others read and change its info: nothing is
+// lost, and nothing races.
 func TestConcurrentCallersHammer(t *testing.T) {
 	const ranks, callers, rounds = 2, 3, 20
 	for _, opts := range [][]Option{{SyncEpoch, ManagedDistributed}, {SyncProcess, ManagedContiguous}} {
@@ -223,8 +222,8 @@ func TestConcurrentCallersHammer(t *testing.T) {
 	}
 }
 
-// Goroutines that begin to write to the same ranks at once: the epoch is on the disk behind its
-// fence, and nothing races.
+// Goroutines begin to write to the same ranks at once: the epoch is on the disk after its fence,
+// and nothing races.
 func TestFirstWritersHammer(t *testing.T) {
 	const ranks, callers, n = 2, 4, 8 << 10
 	s, err := Open(t.TempDir(), Config{})
@@ -254,7 +253,7 @@ func TestFirstWritersHammer(t *testing.T) {
 	require.NoError(t, s.Close())
 }
 
-// What ranks tell each other may fail, and then nothing is made of it.
+// If an exchange between ranks fails, nothing is made.
 func TestExchangesThatFail(t *testing.T) {
 	s, err := Open(t.TempDir(), Config{})
 	require.NoError(t, err)

@@ -14,8 +14,8 @@ import (
 	"weft/nam"
 )
 
-// A default directory is used only if it is this user's alone, whether it is in the cache directory
-// or in the place for temporary files, which everybody may write.
+// A default directory is used only if it belongs to this user and no other user may write it, in
+// the cache directory and in the directory for temporary files, which every user may write.
 func TestDefaultDirOfAnotherUserIsRefused(t *testing.T) {
 	mkdir := func(t *testing.T, dir string, mode os.FileMode, uid int) {
 		require.NoError(t, os.Mkdir(dir, 0o700))
@@ -96,7 +96,7 @@ func TestDefaultDirOfAnotherUserIsRefused(t *testing.T) {
 				_, err = nam.Open("", nam.Config{MustExist: true})
 				require.ErrorIs(t, err, nam.ErrAccess, "who only looks is told as well")
 
-				// A directory that somebody names is theirs to judge.
+				// A directory that the user names is not checked.
 				t.Setenv(nam.EnvDir, filepath.Join(base, "named"))
 				require.NoError(t, os.MkdirAll(nam.DefaultDir(), 0o777))
 				require.NoError(t, os.Chmod(nam.DefaultDir(), 0o777))
@@ -108,7 +108,7 @@ func TestDefaultDirOfAnotherUserIsRefused(t *testing.T) {
 	}
 }
 
-// What cannot be looked at or made is told, and who only looks makes nothing.
+// A directory that cannot be read or made is an error. Opening for reading makes no directory.
 func TestDefaultDirThatCannotBe(t *testing.T) {
 	base := t.TempDir()
 	t.Setenv(nam.EnvDir, "")

@@ -14,12 +14,13 @@ import (
 	"weft/rma"
 )
 
-// Errors of this package. Every call returns them wrapped in an [*Error]. A collective call returns
-// the same of these on all ranks, and nothing of what it began is left. Put, Get, Accumulate and
-// the fences return rma's errors.
+// Errors of this package. Every call returns them wrapped in an [*Error]. A failed collective call
+// returns the same of these on all ranks, and leaves nothing behind. Put, Get, Accumulate and the
+// fences return rma's errors.
 var (
-	ErrExist   = store.ErrExist   // the name is in use
-	ErrName    = store.ErrName    // no such window: never made, not complete, or removed
+	ErrExist = store.ErrExist // the name is in use
+	// no such window: it was never made, is not complete, or was removed
+	ErrName    = store.ErrName
 	ErrNoSpace = store.ErrNoSpace // the capacity of the store or the disk does not suffice
 	ErrAccess  = store.ErrAccess  // owner and mode of the window forbid it
 	ErrCorrupt = store.ErrCorrupt // the store's files are damaged
@@ -28,19 +29,18 @@ var (
 	ErrBusy        = store.ErrBusy
 	ErrClosed      = store.ErrClosed      // the store is closed
 	ErrUnsupported = store.ErrUnsupported // not on this operating system
-	ErrSize        = store.ErrSize        // sizes, units, names or modes that cannot be
+	ErrSize        = store.ErrSize        // illegal sizes, units, names or modes
 
-	// ErrInfo, which is rma's: an unknown psnam key or value, an option that does not belong here,
-	// or ranks that differ in what must be the same on all.
+	// ErrInfo, which is rma's: an unknown psnam key or value, an option of another call, or ranks
+	// that differ in what must be the same on all.
 	ErrInfo = rma.ErrInfo
-	// ErrLost: part of the memory is not there any more (its file was cut, replaced or removed, or
-	// its disk has failed), or it can no longer be made durable. The epoch count stands still: the
-	// window is lost for writing. Where it is found when a window is attached to, the error is
-	// ErrCorrupt as well.
+	// ErrLost: part of the memory is gone (its file was cut, replaced or removed, or its disk has
+	// failed), or it can no longer be made durable. The epoch count stays as it is: the window is
+	// lost for writing. If Attach finds the loss, the error is ErrCorrupt as well.
 	ErrLost = store.ErrLost
-	// ErrUnsynced: the machine has stopped while the window was in use, before it was on the disk,
-	// so its count of epochs may be there and their data not. Stat tells how many epochs it can
-	// vouch for; see Unsynced.
+	// ErrUnsynced: the machine stopped while the window was in use and not yet on the disk. So the
+	// disk may have its epoch count and not the data. Stat reports how many epochs are certain; see
+	// Unsynced.
 	ErrUnsynced = store.ErrUnsynced
 )
 
@@ -50,7 +50,7 @@ const NoPeer = rma.NoPeer
 // Error is the error of an operation.
 type Error struct {
 	Op   string // "open", "allocate", "attach", "remove", ...
-	Name string // the window or store it is about; may be empty
+	Name string // the window or store; may be empty
 	Peer int    // the rank on which it happened, or NoPeer
 	Err  error
 }
@@ -70,7 +70,7 @@ func (e *Error) Error() string {
 // Unwrap returns the cause.
 func (e *Error) Unwrap() error { return e.Err }
 
-// fail makes an error of this package of one of the store; nil of nil.
+// fail wraps an error of the store; it returns nil for nil.
 func fail(op, name string, err error) error {
 	if err == nil {
 		return nil
@@ -81,7 +81,7 @@ func fail(op, name string, err error) error {
 // ErrStore: the ranks of a collective call have different stores open. Every rank gets it.
 var ErrStore = errors.New("different stores")
 
-// kinds numbers the errors that travel between ranks. 0 is no error; the last entry stands for all
+// kinds numbers the errors that travel between ranks. 0 is no error; the last one stands for all
 // others.
 var kinds = []error{nil, ErrExist, ErrName, ErrNoSpace, ErrAccess, store.ErrGone, ErrCorrupt, ErrVersion, ErrBusy, ErrClosed, ErrUnsupported,
 	ErrSize, ErrInfo, ErrLost, ErrUnsynced, errOther}
@@ -95,7 +95,7 @@ func kindOf(err error) int64 {
 	return int64(len(kinds) - 1)
 }
 
-// errorOf is the error that kindOf has numbered, also by a program that knows more of them.
+// errorOf returns the error with a number from kindOf. A newer program may send unknown numbers.
 func errorOf(kind int64) error {
 	if kind < 0 || kind >= int64(len(kinds)) {
 		return errOther
@@ -112,12 +112,12 @@ type remoteError struct {
 func (e *remoteError) Error() string { return e.text }
 func (e *remoteError) Unwrap() error { return e.kind }
 
-const maxErrorText = 1024 // bytes; a limit for what travels
+const maxErrorText = 1024 // bytes that travel
 
-// agree is where ranks settle whether a step of a collective call succeeded: if any of them has an
-// error, all return that of the lowest such rank. Collective.
+// agree makes a step of a collective call succeed or fail on all ranks. If any rank has an error,
+// all ranks return the error of the lowest such rank. Collective.
 func agree(c *comm.Comm, op, name string, err error) error {
-	votes := make([]int64, c.Size())
+	results := make([]int64, c.Size())
 	what := comm.ForAllocate
 	switch op {
 	case "attach":
@@ -125,10 +125,10 @@ func agree(c *comm.Comm, op, name string, err error) error {
 	case "set info":
 		what = comm.ForInfo
 	}
-	if cerr := c.AllgatherFor(what, comm.Of([]int64{kindOf(err)}), comm.Of(votes)); cerr != nil {
+	if cerr := c.AllgatherFor(what, comm.Of([]int64{kindOf(err)}), comm.Of(results)); cerr != nil {
 		return fail(op, name, errors.Join(err, cerr))
 	}
-	for r, kind := range votes {
+	for r, kind := range results {
 		if kind == 0 {
 			continue
 		}

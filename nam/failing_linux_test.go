@@ -26,15 +26,15 @@ import (
 	"weft/nam/internal/powerloss"
 )
 
-// calls stands between a store and the operating system.
+// calls intercepts a store's calls of the operating system.
 type calls struct {
 	mu     sync.Mutex
 	active bool           // guarded by mu
 	made   []string       // guarded by mu; op, file, bytes
-	sites  map[string]int // guarded by mu; op and the function of the store → how often
+	sites  map[string]int // guarded by mu; op and the store's function → how often
 	fail   string         // guarded by mu; a site; "": none
 	at     int            // guarded by mu; which time
-	why    error          // guarded by mu; what was answered; nil: nothing has failed
+	why    error          // guarded by mu; the error that was returned; nil: nothing has failed
 }
 
 func (k *calls) call(op, path string, off, n int, call func() error) error {
@@ -60,14 +60,14 @@ func (k *calls) call(op, path string, off, n int, call func() error) error {
 	return call()
 }
 
-// watch begins anew; fail may be empty.
+// watch starts recording calls; fail may be empty.
 func (k *calls) watch(fail string, at int) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	k.active, k.made, k.sites, k.fail, k.at, k.why = true, nil, map[string]int{}, fail, at, nil
 }
 
-// stop ends that, and returns the calls that were made.
+// stop stops recording, and returns the calls.
 func (k *calls) stop(only string) (made []string) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -91,8 +91,8 @@ func openWith(t *testing.T, dir string) (*nam.Store, *calls) {
 	return s, k
 }
 
-// collective are the calls of which all ranks hear when one of them fails. It returns what they
-// returned, by name.
+// collective makes the calls that fail on all ranks if they fail on one. It returns their errors by
+// name.
 func collective(s *nam.Store, c *comm.Comm, opts ...nam.Option) map[string]error {
 	errs := map[string]error{}
 	w, err := s.Allocate(c, 8*(c.Rank()+1), 8, append(opts, nam.Name("w"), nam.Prefault(true))...)
@@ -101,7 +101,7 @@ func collective(s *nam.Store, c *comm.Comm, opts ...nam.Option) map[string]error
 	}
 	a, err := s.Attach(c, "w")
 	if errs["attach"] = err; err == nil {
-		_ = a.Free() // its own rank's affair
+		_ = a.Free() // its error is not collective
 	}
 	errs["persistent"] = w.SetInfo(comm.NewInfo("psnam_consistency", "psnam_consistency_persistent"))
 	errs["volatile"] = w.SetInfo(comm.NewInfo("psnam_consistency", "psnam_consistency_volatile"))
@@ -109,9 +109,9 @@ func collective(s *nam.Store, c *comm.Comm, opts ...nam.Option) map[string]error
 	return errs
 }
 
-// Each call of the operating system under one rank fails in turn. What is collective fails on all
-// ranks with the same words or on none; nothing is left that the next Open does not clean up, no
-// file stays open, and the same works when it is tried again.
+// Each call of the operating system of one rank fails in turn. A collective call fails on all ranks
+// with the same text, or on none. The next Open cleans up all that is left. No file stays open. The
+// same calls work when they are tried again.
 func TestOneRanksCallsFail(t *testing.T) {
 	const ranks = 2
 	told := map[string]bool{}
@@ -146,7 +146,7 @@ func TestOneRanksCallsFail(t *testing.T) {
 				require.Equal(t, bad, e.Peer, "%s: %s: %v", what, name, err)
 			}
 			require.Equal(t, len(errs[0]), len(errs[1]), what)
-			// It is as it was, or a persistent window is there.
+			// The store is unchanged, or has a persistent window.
 			require.NoError(t, comm.Run(t.Context(), comm.Config{Ranks: ranks}, func(c *comm.Comm) error {
 				s := stores[c.Rank()]
 				if _, err := s.Stat("w"); err == nil && c.Rank() == 0 {
@@ -182,8 +182,8 @@ func TestOneRanksCallsFail(t *testing.T) {
 	require.Equal(t, map[string]bool{"allocate": true, "attach": true, "persistent": true, "volatile": true}, told)
 }
 
-// What fails at rank 0 asks nothing of the other ranks' systems; and no rank returns from what has
-// failed before rank 0 has cleaned up.
+// A failure at rank 0 makes no calls of the operating system at other ranks. No rank returns from a
+// failed call before rank 0 has cleaned up.
 func TestWhatFailsIsOverAtOnce(t *testing.T) {
 	dir := shortDir(t)
 	var returned atomic.Bool
@@ -191,7 +191,7 @@ func TestWhatFailsIsOverAtOnce(t *testing.T) {
 	var cfg nam.Config
 	nam.SetStep(&cfg, func(name string) {
 		if name == "delete:forgetting" {
-			for range 1000 { // the other rank has time to be wrong
+			for range 1000 { // gives the other rank time to return too early
 				runtime.Gosched()
 			}
 			early = returned.Load()
@@ -234,8 +234,8 @@ func openIn(dir string) (all []string) {
 	return all
 }
 
-// With SyncEpoch a fence forces the regions that were written since the last one, each at the ranks
-// that wrote it, and the header at each rank. With SyncProcess it asks nothing of the system.
+// With SyncEpoch a fence forces the regions that were written since the last fence, each at the
+// ranks that wrote it, and the header at each rank. With SyncProcess it makes no calls.
 func TestWhatAFenceForces(t *testing.T) {
 	const ranks, elems = 2, 16
 	for name, opts := range map[string]nam.Structure{"contiguous": nam.ManagedContiguous, "distributed": nam.ManagedDistributed} {
@@ -303,7 +303,7 @@ func TestWhatAFenceForces(t *testing.T) {
 	}
 }
 
-// files are those of the only window of a store, the first one first.
+// files returns the file names of the store's only window, the first file first.
 func files(s *nam.Store) (names []string) {
 	all, err := s.List()
 	if err != nil || len(all) != 1 {
@@ -320,11 +320,11 @@ func files(s *nam.Store) (names []string) {
 	return names
 }
 
-// With SyncEpoch the fence whose force fails is ErrLost, and all after it, and none before it; the
-// count of epochs stays, and so it does with an attached writer's part.
+// With SyncEpoch a fence whose force fails returns ErrLost, and so do all later fences, and no
+// earlier one. The epoch count stays.
 func TestFenceWhoseForceFails(t *testing.T) {
 	const fences = 4
-	// the fence that asks for each force: the data, then the count
+	// The fence of each force: the data, then the count.
 	forced := []int{0, 1, 1, 2, 2, 3, 3}
 	for i, lost := range forced {
 		dir := shortDir(t)
@@ -358,7 +358,7 @@ func TestFenceWhoseForceFails(t *testing.T) {
 				}
 			}
 			active = false
-			// The count itself may be raised when its force fails; no epoch comes after it.
+			// The count itself may be raised if its force fails; no later epoch is counted.
 			err = errors.Join(err, expect(int(w.Epochs()) <= lost+1 && int(w.Epochs()) >= lost, "force %d: %d epochs", i, w.Epochs()))
 			return errors.Join(err, w.Free())
 		})
@@ -375,7 +375,8 @@ func TestFenceWhoseForceFails(t *testing.T) {
 // littleEndian is 1 on machines whose lowest byte comes first, and 0 on others.
 var littleEndian = byte(binary.NativeEndian.Uint16([]byte{1, 0}) & 1)
 
-// A count that is damaged is not raised and not forced: the fence says so, and counts no more.
+// A damaged count is not raised and not forced: the fence returns ErrCorrupt, and later fences
+// ErrLost.
 func TestDamagedCountAtAFence(t *testing.T) {
 	for _, sync := range []nam.Sync{nam.SyncProcess, nam.SyncEpoch} {
 		s, k := openWith(t, shortDir(t))
@@ -389,7 +390,7 @@ func TestDamagedCountAtAFence(t *testing.T) {
 			if err = errors.Join(err, ferr); err != nil {
 				return err
 			}
-			// a number and its checksum, one bit of which is wrong whatever it was
+			// A number and its checksum, in which one bit is made wrong.
 			b := make([]byte, 8)
 			_, rerr := f.ReadAt(b, 16)
 			b[0], b[7] = b[0]^0x80*(1-littleEndian), b[7]^0x80*littleEndian
@@ -405,7 +406,7 @@ func TestDamagedCountAtAFence(t *testing.T) {
 	}
 }
 
-// A volatile window that cannot be given up is told by Free; the next Open takes it away.
+// Free returns the error of a volatile window that cannot be removed; the next Open removes it.
 func TestFreeThatCannotRemove(t *testing.T) {
 	dir := shortDir(t)
 	s, k := openWith(t, dir)
@@ -435,8 +436,8 @@ func TestFreeThatCannotRemove(t *testing.T) {
 	require.NoError(t, s.Close())
 }
 
-// What cannot be forced to the disk when a window is freed is ErrLost, of this window and this
-// call, and it vouches for nothing.
+// A window that cannot be forced to the disk by Free is ErrLost, for this window and this call, and
+// none of its epochs is certain.
 func TestFreeThatCannotForce(t *testing.T) {
 	dir := shortDir(t)
 	s, k := openWith(t, dir)

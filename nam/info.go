@@ -11,7 +11,7 @@ import (
 	"weft/comm"
 )
 
-// Info keys. Those that begin with psnam are ParaStation MPI's, with its values.
+// Info keys. Keys that begin with psnam are ParaStation MPI's, with its values.
 const (
 	// psnam_manifestation_libnam, psnam_manifestation_persshm (or …_pershm)
 	KeyManifestation = "psnam_manifestation"
@@ -19,9 +19,9 @@ const (
 	KeyConsistency = "psnam_consistency"
 	// psnam_structure_raw_and_flat, …_managed_contiguous, …_managed_distributed
 	KeyStructure = "psnam_structure"
-	// of the window; given to Allocate, the name that it is to have
+	// of the window; for Allocate, the name that it gets
 	KeyWindowName    = "psnam_window_name"
-	KeyWindowConnect = "psnam_window_connect" // "true": accepted by Attach, which needs no telling
+	KeyWindowConnect = "psnam_window_connect" // "true": accepted by Attach, which does not need it
 	KeySync          = "weft_nam_sync"        // process, epoch
 	KeyMode          = "weft_nam_mode"        // octal permission bits
 	KeyPrefault      = "weft_nam_prefault"    // true, false
@@ -53,7 +53,7 @@ var parsers = map[string]func(v string) (Option, error){
 	KeyUnsynced: flag[Unsynced](KeyUnsynced),
 }
 
-// word parses an option of which the vocabulary knows the values.
+// word parses an option whose values the vocabulary lists.
 func word[T interface {
 	~uint8
 	Option
@@ -79,9 +79,9 @@ func flag[T interface {
 
 type infoOption struct{ info comm.Info }
 
-// FromInfo is the options that an info says in strings. Keys that begin with psnam_ or weft_nam_
-// and are unknown are refused, since a misspelt key would silently lose data; all other keys are
-// left alone.
+// FromInfo returns the options that an info has as strings. Unknown keys that begin with psnam_ or
+// weft_nam_ are refused, because a misspelt key would silently lose data. All other keys are
+// ignored.
 func FromInfo(info comm.Info) Option { return infoOption{info} }
 
 func (o infoOption) apply(s *settings) error {

@@ -25,11 +25,11 @@ import (
 	"weft/nam"
 )
 
-// envStep is where a rank of a job kills itself: RANK:NAME#N, the N-th time that it comes to the
-// step NAME. "?" prints the steps.
+// envStep is the step at which a rank of a job kills itself: RANK:NAME#N, the N-th time that it
+// reaches the step NAME. "?" prints the steps.
 const envStep = "WEFT_TEST_NAM_STEP"
 
-// stepper returns what is called at each step of the store's protocols.
+// stepper returns the function that is called at each step of the store's protocols.
 func stepper() (func(string), bool) {
 	at, ok := os.LookupEnv(envStep)
 	if !ok {
@@ -55,8 +55,8 @@ func stepper() (func(string), bool) {
 	}, true
 }
 
-// rankOfAJob is what a rank in a process of its own does: all that is collective, with a store of
-// its own in the directory.
+// rankOfAJob is the program of a rank in its own process: all collective calls, with its own Store
+// of the directory.
 func rankOfAJob(s *nam.Store) error {
 	return comm.Main(context.Background(), comm.Config{}, func(c *comm.Comm) error {
 		me, n := c.Rank(), c.Size()
@@ -100,7 +100,7 @@ func rankOfAJob(s *nam.Store) error {
 				return err
 			}
 		}
-		v, err := s.Allocate(c, size, 8) // volatile, of any name
+		v, err := s.Allocate(c, size, 8) // volatile, with a random name
 		if err != nil {
 			return err
 		}
@@ -108,7 +108,7 @@ func rankOfAJob(s *nam.Store) error {
 			v.SetInfo(comm.NewInfo("psnam_consistency", "psnam_consistency_volatile")), v.Free()); err != nil {
 			return err
 		}
-		// What one rank gets wrong, all hear of.
+		// The error of one rank arrives at all ranks.
 		_, err = s.Allocate(c, 8-16*(me/(n-1)), 8)
 		_, err2 := s.Attach(c, "nothing")
 		_, err3 := s.Allocate(c, 8, 8, nam.Name("kept0"))
@@ -117,7 +117,7 @@ func rankOfAJob(s *nam.Store) error {
 	})
 }
 
-// tells has the last rank open a store that is to be mended, and then rank 0.
+// tells opens a damaged store on the last rank, and then on rank 0.
 func tells(dir string) error {
 	return comm.Main(context.Background(), comm.Config{}, func(c *comm.Comm) error {
 		for _, r := range []int{c.Size() - 1, 0} {
@@ -138,7 +138,8 @@ func tells(dir string) error {
 	})
 }
 
-// Of the ranks of a job, the one that mends something tells of it, and rank 0 of what all find.
+// Of the ranks of a job, the rank that repairs something reports it, and rank 0 reports what all
+// ranks find.
 func TestOneRankTells(t *testing.T) {
 	dir, empty := shortDir(t), shortDir(t)
 	for _, d := range []string{dir, empty} {
@@ -155,7 +156,8 @@ func TestOneRankTells(t *testing.T) {
 	meta, err := os.ReadFile(filepath.Join(empty, "meta.db"))
 	require.NoError(t, err)
 	meta[os.Getpagesize()+40] ^= 1 // one of its two meta pages
-	// Older than the window, and damaged so that the window is not brought back: its header is too.
+	// The database is older than the window. The window's header is damaged too, so it is not
+	// brought back.
 	require.NoError(t, os.WriteFile(filepath.Join(dir, "meta.db"), meta, 0o600))
 	segments, err := filepath.Glob(filepath.Join(dir, "alloc", "*.seg"))
 	require.NoError(t, err)
@@ -183,8 +185,8 @@ func runJob(t *testing.T, ranks int, dir, step string) (status int, stdout, stde
 	return status, out.String(), errs.String()
 }
 
-// shortDir is a directory in memory if there is one: what a killed process leaves is the same
-// there.
+// shortDir returns a directory in memory, if there is such a file system: a killed process leaves
+// the same there.
 func shortDir(t *testing.T) string {
 	dir, err := os.MkdirTemp("/dev/shm", "weft-nam-test-")
 	if err != nil {
@@ -194,8 +196,8 @@ func shortDir(t *testing.T) string {
 	return dir
 }
 
-// Ranks in processes of their own that open one directory make, use and free windows like ranks of
-// one process.
+// Ranks in their own processes that open one directory make, use and free windows like ranks of one
+// process.
 func TestRanksAsProcesses(t *testing.T) {
 	for _, ranks := range []int{2, 3} {
 		dir := shortDir(t)
@@ -213,8 +215,8 @@ func TestRanksAsProcesses(t *testing.T) {
 
 var everyStep = flag.Bool("every-step", false, "kill ranks at every time that they come to a step, not only at the first")
 
-// A rank is killed at each step that it comes to, in turn; the others end. What was complete is
-// intact, what was not is gone, and every name can be used.
+// A rank is killed at each step that it reaches, in turn; the other ranks end. Complete epochs are
+// intact, incomplete windows are gone, and every name can be used.
 func TestKillOneRankAtEveryStep(t *testing.T) {
 	status, out, stderr := runJob(t, 2, shortDir(t), "?")
 	require.Zero(t, status, stderr)
@@ -231,8 +233,8 @@ func TestKillOneRankAtEveryStep(t *testing.T) {
 		dir := shortDir(t)
 		status, _, stderr := runJob(t, 2, dir, step)
 		if status != 0 {
-			// it is chance which rank comes first to some of the steps: those of making the store,
-			// or of cleaning up
+			// Which rank is first at some steps is random: those of making the store, and of
+			// cleaning up.
 			require.Equal(t, 128+int(syscall.SIGKILL), status, "%s: %s", step, stderr)
 			killed++
 		}
@@ -267,7 +269,7 @@ func TestKillOneRankAtEveryStep(t *testing.T) {
 	require.Greater(t, killed, len(steps)*3/4)
 }
 
-// readKept checks what complete epochs of a window promise.
+// readKept checks the data of the complete epochs of a window.
 func readKept(s *nam.Store, c *comm.Comm, name string) error {
 	w, err := s.Attach(c, name, nam.ReadOnly(true))
 	if err != nil {

@@ -19,7 +19,7 @@ import (
 	"weft/nam"
 )
 
-// segmentsOf are the files of a store's windows, the largest last.
+// segmentsOf returns the files of a store's windows, the largest last.
 func segmentsOf(t *testing.T, s *nam.Store) []string {
 	t.Helper()
 	all, err := filepath.Glob(filepath.Join(s.Dir(), "alloc", "*.seg"))
@@ -27,9 +27,9 @@ func segmentsOf(t *testing.T, s *nam.Store) []string {
 	return all
 }
 
-// A window's file is cut while ranks have it mapped: each operation on what is gone is ErrLost, at
-// the rank that does it and nowhere else; the epoch is not counted, and every rank's fence says so.
-// What is there can be read.
+// A window's file is cut while ranks have it mapped. Each operation on the missing part is ErrLost,
+// at the rank that makes it and nowhere else. The epoch is not counted, and every rank's fence
+// returns ErrLost. The remaining part can be read.
 func TestFileCutUnderAWindow(t *testing.T) {
 	const page, elems = 4096, 4 * 4096 / 8
 	for name, opts := range map[string][]nam.Option{
@@ -42,7 +42,7 @@ func TestFileCutUnderAWindow(t *testing.T) {
 			t.Run(name+"/"+ops, func(t *testing.T) {
 				s := newTestStore(t, nam.Config{})
 				size := elems * 8
-				if ops == "large put" { // goes around the cache
+				if ops == "large put" { // bypasses the cache
 					size = 1 << 20
 				}
 				run(t, 2, func(c *comm.Comm) error {
@@ -122,7 +122,7 @@ func TestFileCutUnderAWindow(t *testing.T) {
 	}
 }
 
-// A pipe in the place of a window's file keeps nobody waiting.
+// A pipe that replaces a window's file blocks no call.
 func TestPipeInPlaceOfAWindow(t *testing.T) {
 	s := newTestStore(t, nam.Config{})
 	run(t, 2, func(c *comm.Comm) error {
@@ -149,8 +149,8 @@ func TestPipeInPlaceOfAWindow(t *testing.T) {
 	require.NoError(t, s2.Close())
 }
 
-// A window that was in use when the machine stopped says so, on all ranks; one with SyncEpoch, or
-// that was freed, has nothing to say.
+// A window that was in use when the machine stopped is unsynced on all ranks. A window with
+// SyncEpoch, or that was freed, is not.
 func TestMachineStops(t *testing.T) {
 	dir := shortDir(t)
 	open := func(dir, boot string) *nam.Store {
@@ -188,7 +188,7 @@ func TestMachineStops(t *testing.T) {
 		if err := c.Barrier(); err != nil {
 			return err
 		}
-		if c.Rank() == 0 { // what the disk may have when the machine stops now
+		if c.Rank() == 0 { // a possible state of the disk if the machine stops now
 			if err := os.CopyFS(later, os.DirFS(dir)); err != nil {
 				return err
 			}
@@ -228,7 +228,7 @@ func TestMachineStops(t *testing.T) {
 	require.NoError(t, s.Close())
 }
 
-// What is wrong with a store is told to the logger.
+// The logger gets what is wrong with a store.
 func TestStoreSaysWhatItMends(t *testing.T) {
 	dir := shortDir(t)
 	s, err := nam.Open(dir, nam.Config{})

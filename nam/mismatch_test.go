@@ -22,7 +22,7 @@ import (
 )
 
 // requireAllHear runs a call on all ranks, each of which gets the same error: of that kind, with
-// these words, found at rank peer.
+// this text, found at rank peer.
 func requireAllHear(t *testing.T, ranks, peer int, op string, is error, wants string, call func(c *comm.Comm) error) {
 	t.Helper()
 	errs := make([]error, ranks)
@@ -42,13 +42,13 @@ func requireAllHear(t *testing.T, ranks, peer int, op string, is error, wants st
 	}
 }
 
-// What ranks must agree on, one row for each; and each argument that is refused, with its words.
-// What one rank gets wrong, all hear, and nothing is left.
+// One row for each value on which ranks must agree, and for each refused argument, with its text.
+// All ranks get the error of one rank, and nothing is left.
 func TestRanksDisagree(t *testing.T) {
 	const ranks = 3
 	s := newTestStore(t, nam.Config{})
 	info := func(kv ...string) nam.Option { return nam.FromInfo(comm.NewInfo(kv...)) }
-	// The last rank says something else than the others.
+	// The last rank passes another value than the others.
 	for wants, opts := range map[string][2]nam.Option{
 		"psnam_structure on rank 2":   {nam.ManagedContiguous, nam.ManagedDistributed},
 		"psnam_consistency on rank 2": {nam.Volatile, nam.Persistent},
@@ -61,7 +61,7 @@ func TestRanksDisagree(t *testing.T) {
 				return alloc(s, c, 0, 8, opts[(swap+c.Rank()/2)%2])
 			})
 		}
-		// To say what is the default is to agree with who says nothing.
+		// Passing the default agrees with passing nothing.
 		if _, ok := opts[0].(nam.Name); !ok {
 			require.NoError(t, comm.Run(t.Context(), comm.Config{Ranks: ranks}, func(c *comm.Comm) error {
 				return alloc(s, c, 8, 8, []nam.Option{opts[0], nil, opts[0]}[c.Rank()])
@@ -129,7 +129,7 @@ func TestRanksDisagree(t *testing.T) {
 	requireEmpty(t, s)
 }
 
-// Values that are right come back as they were said, in Info and in what the store says of the
+// Legal values are returned as they were given, by Info and by the store's description of the
 // window.
 func TestInfoValues(t *testing.T) {
 	s := newTestStore(t, nam.Config{})
@@ -161,7 +161,7 @@ func TestInfoValues(t *testing.T) {
 			for _, k := range []string{"weft_nam_read_only", "weft_nam_unsynced"} {
 				err = errors.Join(err, expect(got.Get(k) == "", "%v", got))
 			}
-			// To say again what it is, is no change; anything else is refused, by its key.
+			// Setting the present value is no change; any other value is refused, by its key.
 			for k, v := range want {
 				err = errors.Join(err, w.SetInfo(comm.NewInfo(k, v)))
 			}
@@ -197,8 +197,8 @@ func TestInfoValues(t *testing.T) {
 	}
 }
 
-// Two directories are different stores, whichever rank has the other one, and also if only the
-// device tells them apart.
+// Two directories are different stores, whichever rank has the other one, even if only the device
+// differs.
 func TestTwoStores(t *testing.T) {
 	a, b := newTestStore(t, nam.Config{}), newTestStore(t, nam.Config{})
 	same, err := nam.Open(a.Dir(), nam.Config{})
@@ -218,7 +218,7 @@ func TestTwoStores(t *testing.T) {
 			}
 			return a
 		}
-		rank := max(odd, 1) // the first that differs from rank 0
+		rank := max(odd, 1) // the first one that differs from rank 0
 		words := fmt.Sprintf("the store of rank %d is not the store of rank 0; all ranks must open the same directory", rank)
 		requireAllHear(t, 3, nam.NoPeer, "allocate", nam.ErrStore, words, func(c *comm.Comm) error { return alloc(of(c), c, 8, 8) })
 		requireAllHear(t, 3, nam.NoPeer, "attach", nam.ErrStore, words, func(c *comm.Comm) error { _, err := of(c).Attach(c, "w"); return err })
@@ -228,7 +228,7 @@ func TestTwoStores(t *testing.T) {
 	requireEmpty(t, b)
 }
 
-// Ranks that call different things are told what.
+// Ranks that call different functions get an error that names both.
 func TestRanksCallDifferentThings(t *testing.T) {
 	s := newTestStore(t, nam.Config{})
 	err := comm.Run(t.Context(), comm.Config{Ranks: 2}, func(c *comm.Comm) error {
@@ -242,7 +242,7 @@ func TestRanksCallDifferentThings(t *testing.T) {
 	requireEmpty(t, s)
 }
 
-// What the store says of a window, as a program and as JSON has it.
+// The description of a window, in the program and as JSON.
 func TestAllocationIsDescribed(t *testing.T) {
 	s := newTestStore(t, nam.Config{})
 	before := time.Now()
@@ -283,8 +283,8 @@ func segment(s *nam.Store, id string) string {
 	return strings.Join(found, "")
 }
 
-// A store that is closed says so, in each call, and a directory without a store in those that make
-// none.
+// Each call on a closed store returns ErrClosed. A directory without a store is an error for calls
+// that make none.
 func TestClosedStore(t *testing.T) {
 	s, err := nam.Open(shortDir(t), nam.Config{})
 	require.NoError(t, err)
@@ -312,7 +312,7 @@ func TestClosedStore(t *testing.T) {
 	requireAllHear(t, 2, 0, "allocate", nam.ErrClosed, `nam: allocate "w" (rank 0): store is closed`, func(c *comm.Comm) error { return alloc(s, c, 8, 8, nam.Name("w")) })
 	requireAllHear(t, 2, 0, "attach", nam.ErrClosed, `nam: attach "w" (rank 0): store is closed`, func(c *comm.Comm) error { _, err := s.Attach(c, "w"); return err })
 
-	// One that is open for reading says why, and changes nothing.
+	// A store that is open for reading says why, and changes nothing.
 	s, err = nam.Open(s.Dir(), nam.Config{})
 	require.NoError(t, err)
 	require.NoError(t, s.ReadOnly())

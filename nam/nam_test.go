@@ -30,7 +30,7 @@ func newTestStore(t *testing.T, cfg nam.Config) *nam.Store {
 	return s
 }
 
-// run runs ranks. All that their windows do must be legal: it is recorded and replayed.
+// run runs ranks with a trace, which is then replayed and checked.
 func run(t *testing.T, ranks int, body func(c *comm.Comm) error) {
 	t.Helper()
 	require.NoError(t, comm.Run(t.Context(), comm.Config{Ranks: ranks, Trace: (*trace.Recorder)(oracle.New(t))}, body))
@@ -51,7 +51,7 @@ func says(err error, text string) error {
 	return expect(err != nil && strings.Contains(err.Error(), text), "got %v, want %q", err, text)
 }
 
-// requireEmpty checks that neither windows nor files are left.
+// requireEmpty checks that no windows and no files are left.
 func requireEmpty(t *testing.T, s *nam.Store) {
 	t.Helper()
 	all, err := s.List()
@@ -84,7 +84,7 @@ func TestPassDataToAnotherProgram(t *testing.T) {
 						if err := w.Fence(0); err != nil {
 							return err
 						}
-						for r := range makers { // everybody writes a stripe of every region
+						for r := range makers { // each rank writes a stripe of every region
 							for i := me; i < elems(r); i += makers {
 								if err := w.Put(comm.Of([]float64{float64(1000*r + i)}), r, i); err != nil {
 									return err
@@ -178,7 +178,7 @@ func TestRawAndFlat(t *testing.T) {
 	requireEmpty(t, s)
 }
 
-// Every error row: all ranks get the same error, and nothing is left.
+// Every error: all ranks get the same one, and nothing is left.
 func TestErrorRows(t *testing.T) {
 	info := func(kv ...string) nam.Option { return nam.FromInfo(comm.NewInfo(kv...)) }
 	s := newTestStore(t, nam.Config{Capacity: 1 << 20})
@@ -242,7 +242,7 @@ func TestErrorRows(t *testing.T) {
 	require.ErrorIs(t, s.Remove("nobody"), nam.ErrName)
 }
 
-// Each bound of what Allocate takes, one below it, at it and one above it.
+// Each bound of Allocate's arguments, one below it, at it and one above it.
 func TestBounds(t *testing.T) {
 	const most = 1 << 48
 	s := newTestStore(t, nam.Config{Capacity: 3 * 4096})
@@ -399,8 +399,8 @@ func TestConsistencyCanChangeUntilFree(t *testing.T) {
 	_, err := s.Stat("w")
 	require.NoError(t, err)
 
-	// Attached to and made volatile: the seed's only way to remove a window, while another is
-	// attached.
+	// A window that is attached twice is made volatile and freed by one of the two. In ParaStation
+	// MPI this was the only way to remove a window.
 	run(t, 2, func(c *comm.Comm) error {
 		other, err := s.Attach(c, "w")
 		if err != nil {
@@ -456,7 +456,7 @@ func TestDefaultDir(t *testing.T) {
 	require.Contains(t, nam.DefaultDir(), fmt.Sprintf("weft-%d", os.Geteuid()))
 }
 
-// A run that dies in the middle of an allocation leaves nothing once the store is opened again.
+// A run that dies in an allocation leaves nothing after the next Open.
 func TestAbortedRunLeavesNothing(t *testing.T) {
 	boom := errors.New("boom")
 	for _, structure := range []nam.Structure{nam.ManagedContiguous, nam.ManagedDistributed} {
@@ -473,7 +473,7 @@ func TestAbortedRunLeavesNothing(t *testing.T) {
 	}
 }
 
-// What an aborted run had is given back without being asked, and Free says what happened.
+// The windows of an aborted run are freed automatically, and Free returns the cause.
 func TestAbortedRunFreesItsWindows(t *testing.T) {
 	boom := errors.New("boom")
 	s := newTestStore(t, nam.Config{})

@@ -11,9 +11,9 @@ import (
 	"strings"
 )
 
-// Manifestation says which memory a rank's region is made of. Each rank may choose its own. In a
-// store that the process opens itself, both are a memory-mapped file of the store's directory; the
-// choice is recorded.
+// Manifestation says which kind of memory a rank's region is. Each rank may choose its own. In a
+// store that the process opens itself, both kinds are a memory-mapped file in the store's
+// directory; the choice is stored with the window.
 type Manifestation uint8
 
 const (
@@ -21,63 +21,65 @@ const (
 	PersSHM                          // node-local persistent shared memory
 )
 
-// Consistency says what becomes of a window's memory when the window is freed. The same on all
-// ranks.
+// Consistency says what Free does with a window's memory. It must be the same on all ranks.
 type Consistency uint8
 
 const (
-	Volatile   Consistency = 1 + iota // it is released: the default
-	Persistent                        // it stays, until the window is removed
+	Volatile   Consistency = 1 + iota // the memory is released: the default
+	Persistent                        // the memory stays until the window is removed
 )
 
-// Structure says how a window's regions are laid out. The same on all ranks.
+// Structure says how a window's regions are laid out. It must be the same on all ranks.
 type Structure uint8
 
 const (
-	// one region, of rank 0, without recorded structure; the others pass size 0
+	// one region, of rank 0, without stored structure; the other ranks pass size 0
 	RawAndFlat Structure = 1 + iota
 	// one allocation made by rank 0, with a region for each rank: the default
 	ManagedContiguous
-	// an allocation for each rank that passes a size above 0, made by that rank
+	// for each rank that passes a size above 0 an allocation, made by that rank
 	ManagedDistributed
 )
 
-// Sync says what a completed fence guarantees. The same on all ranks.
+// Sync says what a completed fence guarantees. It must be the same on all ranks.
 type Sync uint8
 
 const (
-	// what was put survives the death of every process, and after Free that of the machine: the
-	// default
+	// the data of the epoch survives the death of every process, and after Free that of the
+	// machine: the default
 	SyncProcess Sync = 1 + iota
-	// and of the machine: a fence forces the epoch to the disk before it completes
+	// and that of the machine: a fence forces the epoch to the disk before it completes
 	SyncEpoch
 )
 
-// Name is the window's name instead of a random one. It must not be in use (ErrExist).
+// Name is the window's name. Without it the name is random. It must not be in use (ErrExist).
 type Name string
 
-// Mode is who may attach, as permission bits; default 0600. Only the bits for reading and writing
-// count. The same on all ranks.
+// Mode says which users may attach, as permission bits; default 0600. Only the bits for reading and
+// writing count. It must be the same on all ranks.
 type Mode fs.FileMode
 
-// Prefault makes the pages of this rank's region present, in order, from the allocation on. Without
-// it, the first put to each page pays for a page fault, which is several times the cost of the
-// copy. The kernel takes 0.3 to 1.5 seconds per GiB: Allocate waits for at most a tenth of a
-// second, and what is left becomes present in the background while the rank goes on.
+// Prefault makes the pages of this rank's region present, in order, as soon as the window is
+// allocated. Without it, the first put to each page pays for a page fault, which takes several
+// times as long as the copy. The kernel takes 0.3 to 1.5 seconds per GiB. Allocate waits for at
+// most a tenth of a second; the remaining pages become present in the background while the rank
+// continues.
 type Prefault bool
 
 // ReadOnly attaches a window for Get only.
 type ReadOnly bool
 
-// Unsynced attaches, together with ReadOnly, also a window that the stop of the machine has left
-// unsynced, instead of ErrUnsynced. Its Epochs are those that it can vouch for.
+// Unsynced, together with ReadOnly, also attaches a window that is unsynced because the machine
+// stopped, instead of returning ErrUnsynced. Its Epochs counts the epochs that are certainly on the
+// disk.
 type Unsynced bool
 
 // Option of Allocate and Attach: Manifestation, Consistency, Structure, Sync, Name, Mode, Prefault,
-// ReadOnly, Unsynced, and FromInfo for their string forms. Of several of a kind the last counts.
+// ReadOnly, Unsynced, and FromInfo for their string forms. If several options of a kind are given,
+// the last one counts.
 type Option interface{ apply(*settings) error }
 
-// settings are what the options say. Zero: not said.
+// settings are the values of the options. Zero: not given.
 type settings struct {
 	manifestation Manifestation
 	consistency   Consistency
@@ -103,7 +105,7 @@ func newSettings(opts []Option) (*settings, error) {
 	return s, nil
 }
 
-// withDefaults fills in what an allocation was not told.
+// withDefaults sets the defaults of options that were not given to Allocate.
 func (s *settings) withDefaults() {
 	s.manifestation = cmp.Or(s.manifestation, LibNAM)
 	s.consistency = cmp.Or(s.consistency, Volatile)
@@ -166,7 +168,7 @@ func (c Consistency) apply(s *settings) error   { return set(&s.consistency, c, 
 func (st Structure) apply(s *settings) error    { return set(&s.structure, st, &structures) }
 func (sy Sync) apply(s *settings) error         { return set(&s.sync, sy, &syncs) }
 
-// set is apply for an option of which the vocabulary knows the values.
+// set is apply for an option whose values the vocabulary lists.
 func set[T ~uint8](to *T, value T, words *vocabulary) error {
 	*to = value
 	return words.check(uint8(value))

@@ -18,7 +18,7 @@ import (
 	"weft/comm"
 )
 
-// DirForOthers is a new directory that every user can come to, wherever that of the tests is.
+// DirForOthers returns a new directory that every user can reach, wherever that of the tests is.
 func DirForOthers(t *testing.T) string {
 	t.Helper()
 	for _, base := range []string{os.TempDir(), "/tmp", "/dev/shm"} {
@@ -36,11 +36,11 @@ func DirForOthers(t *testing.T) string {
 			return dir
 		}
 	}
-	t.Skip("no directory that other users can come to")
+	t.Skip("no directory that other users can reach")
 	return ""
 }
 
-// asStranger runs fn as a user without rights, on a thread of its own, which ends with it.
+// asOtherUser runs fn as a user without rights, on a thread that ends with fn.
 func asOtherUser(t *testing.T, fn func() error) error {
 	t.Helper()
 	if os.Geteuid() != 0 {
@@ -48,7 +48,7 @@ func asOtherUser(t *testing.T, fn func() error) error {
 	}
 	done := make(chan error)
 	go func() {
-		runtime.LockOSThread() // and not unlocked: the thread is of no use to others
+		runtime.LockOSThread() // not unlocked: the thread cannot be used by others
 		const nobody = 65534
 		if _, _, e := syscall.RawSyscall(syscall.SYS_SETRESUID, nobody, nobody, nobody); e != 0 {
 			done <- e
@@ -59,8 +59,8 @@ func asOtherUser(t *testing.T, fn func() error) error {
 	return <-done
 }
 
-// A window that this user may not read is not called damaged, and what is set aside has its size
-// and time.
+// A window that this user may not read is not called damaged. A window that is set aside has its
+// size and time.
 func TestWindowsOfAnotherUser(t *testing.T) {
 	dir, empty := DirForOthers(t), t.TempDir()
 	for _, d := range []string{dir, empty} {

@@ -26,8 +26,8 @@ const (
 	ringEpochs = 4
 )
 
-// writeEpochs has each rank put, in epoch k, page after page of its neighbour's region, the middle
-// one by Accumulate, and tells how many fences are complete at all ranks.
+// In epoch k of writeEpochs, each rank puts page after page into its neighbour's region, the middle
+// page by Accumulate. done gets how many fences are complete at all ranks.
 func writeEpochs(s *nam.Store, c *comm.Comm, name string, structure nam.Structure, done func(fences int)) error {
 	w, err := s.Allocate(c, ringElems*8, 8, nam.SyncEpoch, nam.Persistent, nam.Name(name), structure)
 	if err != nil {
@@ -61,15 +61,16 @@ func writeEpochs(s *nam.Store, c *comm.Comm, name string, structure nam.Structur
 		if k == ringEpochs-1 || c.Rank() == 0 {
 			done(k + 2)
 		}
-		if err := c.Barrier(); err != nil { // nobody writes the next epoch until all have looked
+		if err := c.Barrier(); err != nil {
+			// no rank writes the next epoch until all have read the count
 			return err
 		}
 	}
 	return w.Free()
 }
 
-// checkEpochs says whether a window has what its count promises: the elements are those of the
-// epoch that is counted last, or of the one after, which may have begun.
+// checkEpochs checks that a window has the data of its count: the elements are those of the last
+// counted epoch, or of the next one, which may have begun.
 func checkEpochs(s *nam.Store, c *comm.Comm, name string, atLeast uint64) error {
 	w, err := s.Attach(c, name, nam.ReadOnly(true))
 	if err != nil {
@@ -89,9 +90,8 @@ func checkEpochs(s *nam.Store, c *comm.Comm, name string, atLeast uint64) error 
 	return errors.Join(err, w.Free())
 }
 
-// With SyncEpoch a fence that is complete is on the disk, with all that was put or accumulated
-// before it, whatever part of the rest is lost; and the disk never counts an epoch that it does not
-// have.
+// With SyncEpoch, all data that was put or accumulated before a complete fence is on the disk,
+// whatever part of the rest is lost. The disk never counts an epoch whose data it does not have.
 func TestSyncEpochIsOnTheDisk(t *testing.T) {
 	for _, structure := range []nam.Structure{nam.ManagedContiguous, nam.ManagedDistributed} {
 		dir := shortDir(t)
@@ -148,8 +148,8 @@ func TestSyncEpochIsOnTheDisk(t *testing.T) {
 	}
 }
 
-// With SyncEpoch a force that fails, at whichever rank and of whatever, is told to all ranks by the
-// fence, and the disk counts no epoch that it does not have, nor any later one.
+// With SyncEpoch, a failed force at any rank makes the fence fail on all ranks. The disk counts no
+// epoch whose data it does not have, nor any later one.
 func TestSyncEpochThatFails(t *testing.T) {
 	for i := range 6 {
 		dir := shortDir(t)

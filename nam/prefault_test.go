@@ -14,7 +14,7 @@ import (
 	"weft/comm"
 )
 
-// To stop is not to wait until all pages are made.
+// stop does not wait for all pages.
 func TestPrefaultStops(t *testing.T) {
 	p := &prefaulter{done: make(chan struct{})}
 	go func() {
@@ -29,8 +29,8 @@ func TestPrefaultStops(t *testing.T) {
 	(*prefaulter)(nil).stop()
 }
 
-// A window is ready while the kernel still makes its pages, however long that takes; what is put
-// meanwhile is there, and Free ends the making.
+// A window is ready while the kernel still makes its pages, however long that takes. Data put
+// meanwhile is there, and Free stops the prefaulting.
 func TestAllocateDoesNotWaitForAllPages(t *testing.T) {
 	const size = 64 << 20
 	var made atomic.Int64

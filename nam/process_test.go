@@ -86,7 +86,7 @@ func child(role, dir string) error {
 	return fmt.Errorf("role %q", role)
 }
 
-// hang waits for the kill.
+// hang waits until the process is killed.
 func hang() error {
 	_, err := os.Stdin.Read(make([]byte, 1))
 	return err
@@ -99,8 +99,8 @@ const (
 
 func snapshotValue(rank, k, i int) int64 { return int64(rank)<<40 | int64(k+1)<<20 | int64(i) }
 
-// writeSnapshots is the snapshot loop of a simulation: fence, puts, fence for each, one slot after
-// the other.
+// writeSnapshots is the snapshot loop of a simulation: fence, puts, fence for each snapshot, one
+// slot after the other.
 func writeSnapshots(s *nam.Store, c *comm.Comm, opt nam.Option) error {
 	me := c.Rank()
 	w, err := s.Allocate(c, snapshots*snapshotElems*8, 8, nam.Persistent, nam.Name("snapshots"), opt)
@@ -135,10 +135,11 @@ func writeSnapshots(s *nam.Store, c *comm.Comm, opt nam.Option) error {
 	return hang()
 }
 
-// otherUserModes are the modes of the windows that a stranger tries.
+// otherUserModes are the modes of the windows that another user tries to attach to.
 var otherUserModes = []nam.Mode{0o600, 0o604, 0o602, 0o640, 0o660, 0o606, 0o666, 0o444}
 
-// stranger does what the modes of another user's windows allow, and what they do not.
+// otherUser makes the calls that the modes of another user's windows allow, and those that they
+// forbid.
 func otherUser(s *nam.Store) error {
 	return comm.Run(context.Background(), comm.Config{Ranks: 1}, func(c *comm.Comm) error {
 		var all error
@@ -165,7 +166,7 @@ func otherUser(s *nam.Store) error {
 				all = errors.Join(all, err)
 			}
 		}
-		// What is the stranger's own, its mode binds it too.
+		// The user's own windows: their modes bind it too.
 		for _, mode := range []nam.Mode{0o400, 0o600, 0o266} {
 			name := fmt.Sprintf("own%o", mode)
 			w, err := s.Allocate(c, 8, 8, mode, nam.Name(name), nam.Persistent)
@@ -198,11 +199,11 @@ func startChild(t *testing.T, role, dir string) (*exec.Cmd, *bytes.Buffer) {
 	return cmd, &errOut
 }
 
-// startReady starts a child that is to be killed, and waits until it is at work.
+// startReady starts a child, and waits until it is at work. kill kills it.
 func startReady(t *testing.T, role, dir string) (kill func()) {
 	t.Helper()
 	cmd, errOut := startChild(t, role, dir)
-	stdin, err := cmd.StdinPipe() // held open: the child hangs on it
+	stdin, err := cmd.StdinPipe() // held open: the child waits for it
 	require.NoError(t, err)
 	out, err := cmd.StdoutPipe()
 	require.NoError(t, err)
@@ -263,7 +264,7 @@ func TestKillLeavesCompleteSnapshots(t *testing.T) {
 	}
 }
 
-// A viewer may look while the simulation runs: what is counted is there.
+// A viewer may read while the simulation runs: the data of counted epochs is there.
 func TestReadWhileAnotherProgramWrites(t *testing.T) {
 	dir := t.TempDir()
 	kill := startReady(t, "snapshots", dir)
@@ -291,7 +292,7 @@ func TestReadWhileAnotherProgramWrites(t *testing.T) {
 					}
 				}
 			}
-			// The two readers fence together, so they have to agree on when to end.
+			// The two readers fence together, so they must agree on when to end.
 			both := []int{0}
 			if err := c.Allreduce(comm.Of([]int{seen}), comm.Of(both), comm.Min); err != nil {
 				return err
@@ -369,8 +370,7 @@ func TestAccumulateAcrossProcesses(t *testing.T) {
 	require.NoError(t, s.Close())
 }
 
-// Programs that all allocate, look and remove at once; nothing is left and nobody sees a damaged
-// store.
+// Programs allocate, list and remove at once; nothing is left and no program sees a damaged store.
 func TestManyStoresHammer(t *testing.T) {
 	dir := t.TempDir()
 	errs := make(chan error, 3)

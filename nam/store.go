@@ -20,26 +20,27 @@ import (
 
 // Config of Open. The zero value works.
 type Config struct {
-	// Capacity is the limit for all windows of the store together, in bytes, counted in whole pages
-	// with one page for each allocation's header. 0: only the disk is the limit. It binds what this
-	// Store allocates.
+	// Capacity limits all windows of the store together, in bytes, counted in whole pages with one
+	// page for each allocation's header. 0: only the disk is the limit. It limits what this Store
+	// allocates, not other Stores of the same directory.
 	Capacity int64
 	// LockWait is how long a call waits while other processes change the store's metadata. 0: 10
 	// seconds.
 	LockWait time.Duration
-	// MustExist makes Open fail with fs.ErrNotExist where there is no store, instead of making one.
+	// MustExist makes Open fail with fs.ErrNotExist if there is no store, instead of making one.
 	MustExist bool
-	// ReadOnly opens a store for looking and for Attach with ReadOnly, and changes nothing in it. A
-	// store that this process cannot write is opened so without being asked. It must exist.
+	// ReadOnly opens a store for List, Stat, SetAside and Attach with ReadOnly, and changes nothing
+	// in it. A store that this process cannot write is opened in the same way without this option.
+	// The store must exist.
 	ReadOnly bool
-	// Logger is told what is wrong with the store and what was done about it: damage that was
-	// mended, windows that are set aside, a store that cannot be written. nil: standard error. Of
-	// the ranks of a launched job one tells of each.
+	// Logger gets what is wrong with the store and what was done about it: damage that was
+	// repaired, windows that are set aside, a store that cannot be written. nil: standard error. Of
+	// the ranks of a launched job, one logs each message.
 	Logger *slog.Logger
 
 	step func(string) // tests end the process here
-	boot string       // tests: stands for the name of the machine's present run, 16 bytes
-	// Tests stand between the store and the operating system here.
+	boot string       // for tests: replaces the ID of the machine's current boot, 16 bytes
+	// Tests intercept the store's calls of the operating system here.
 	system func(op, path string, off, n int, call func() error) error
 }
 
@@ -47,7 +48,7 @@ func (c *Config) internal(dir string) store.Config {
 	k := store.Config{Capacity: uint64(c.Capacity), LockWait: c.LockWait, MustExist: c.MustExist, ReadOnly: c.ReadOnly, Step: c.step, System: c.system}
 	copy(k.Boot[:], c.boot)
 	k.Notice = func(text string, mended bool) {
-		// What stays as it is, all ranks find; what was mended, only the one that was first.
+		// All ranks find damage that stays; only the first rank finds damage that it repairs.
 		if rank, _, launched, _ := comm.Launched(); launched && rank != 0 && !mended {
 			return
 		}
@@ -61,16 +62,18 @@ func (c *Config) internal(dir string) store.Config {
 }
 
 // Store is an open store of network-attached memory: the manager, embedded in this process. Any
-// goroutine may call any method; several processes may have the same directory open.
+// goroutine may call any method. Several processes may have the same directory open.
 type Store struct {
 	st *store.Store // constant after construction
 }
 
-// Open opens the store in dir, or makes it. An empty dir is DefaultDir, which is refused
-// (ErrAccess) if $WEFT_NAM_DIR does not name it and another user has made it or may write it. It
-// reclaims what dead processes left: windows that were being made or removed, and volatile ones.
-// Files without a record are set aside: see SetAside. A store that cannot be written is opened for
-// reading only: see ReadOnly. Errors: ErrAccess, ErrCorrupt, ErrVersion, ErrBusy, ErrNoSpace.
+// Open opens the store in dir, or makes it. An empty dir is DefaultDir. A default directory that
+// $WEFT_NAM_DIR does not name is refused (ErrAccess) if another user made it or may write it.
+//
+// Open reclaims what dead processes left: windows that were being made or removed, and volatile
+// ones. Files without a database entry are set aside: see SetAside. A store that cannot be written
+// is opened for reading only: see ReadOnly. Errors: ErrAccess, ErrCorrupt, ErrVersion, ErrBusy,
+// ErrNoSpace.
 func Open(dir string, cfg Config) (*Store, error) {
 	if dir == "" {
 		dir = DefaultDir()
@@ -91,10 +94,10 @@ func Open(dir string, cfg Config) (*Store, error) {
 // Dir is the absolute path of the store's directory.
 func (s *Store) Dir() string { return s.st.Dir() }
 
-// ReadOnly says why the store is open for reading only; nil: it can be written.
+// ReadOnly returns why the store is open for reading only; nil: it can be written.
 func (s *Store) ReadOnly() error { return s.st.ReadOnly() }
 
-// Close closes the store. Windows that are still in use go on working until they are freed.
+// Close closes the store. Windows that are still in use work until they are freed.
 func (s *Store) Close() error {
 	return fail("close", s.Dir(), s.st.Close())
 }
@@ -109,16 +112,16 @@ type RegionInfo struct {
 // Allocation describes a window in the store.
 type Allocation struct {
 	Name string `json:"name"`
-	ID   string `json:"id"` // of its files
-	// creating, ready, deleting; unsynced, damaged; set aside
+	ID   string `json:"id"` // of its first file
+	// one of creating, ready, deleting, unsynced, damaged, set aside
 	State       string      `json:"state"`
 	Structure   Structure   `json:"structure"`
 	Consistency Consistency `json:"consistency"`
 	Sync        Sync        `json:"sync"`
 	Bytes       int64       `json:"bytes"`     // sum of the regions
-	Footprint   int64       `json:"footprint"` // what it takes of the capacity
+	Footprint   int64       `json:"footprint"` // its part of the capacity
 	Epochs      uint64      `json:"epochs"`    // completed fences of the group that made it
-	// those of them that are certainly there: fewer only if it is unsynced
+	// epochs that are certainly there: fewer than Epochs only if the window is unsynced
 	Vouched uint64       `json:"vouched"`
 	Mode    fs.FileMode  `json:"mode"`
 	UID     int          `json:"uid"`
@@ -126,8 +129,8 @@ type Allocation struct {
 	Created time.Time    `json:"created"`
 	Creator string       `json:"creator"` // program, process and host
 	Regions []RegionInfo `json:"regions"` // by rank of the group that made it
-	// why it cannot be used, if it is damaged or may not be read; why it cannot be restored, if it
-	// is set aside
+	// why the window cannot be used, if it is damaged or may not be read; why it cannot be
+	// restored, if it is set aside
 	Problem string `json:"problem,omitempty"`
 }
 
@@ -159,7 +162,7 @@ func describe(e store.Status) *Allocation {
 	}
 	switch {
 	case errors.Is(e.Problem, ErrAccess):
-		// of another user, and nothing is known to be wrong with it
+		// It belongs to another user. Nothing is known to be wrong with it.
 		a.Problem = e.Problem.Error()
 	case e.Problem != nil:
 		a.State, a.Problem = "damaged", e.Problem.Error()
@@ -172,7 +175,7 @@ func describe(e store.Status) *Allocation {
 	return a
 }
 
-// List describes all windows of the store by name, also those that are being made or removed.
+// List describes all windows of the store by name, including those that are being made or removed.
 func (s *Store) List() ([]*Allocation, error) {
 	entries, err := s.st.List()
 	if err != nil {
@@ -194,22 +197,23 @@ func (s *Store) Stat(name string) (*Allocation, error) {
 	return describe(e), nil
 }
 
-// Remove takes a window's name away at once; its memory goes when its last user frees it or dies.
-// Errors: ErrName, ErrAccess, ErrBusy if it is being made.
+// Remove removes a window's name at once. The memory is released when its last user frees it or
+// dies. Errors: ErrName, ErrAccess, ErrBusy if the window is being made.
 func (s *Store) Remove(name string) error {
 	return fail("remove", name, s.hint(s.st.Remove(name), name))
 }
 
-// CheckName says what is wrong with a name for a window: legal are 1 to 255 bytes of UTF-8, without
-// blanks and control characters. Allocate and Restore refuse others with ErrSize.
+// CheckName returns what is wrong with a name for a window. Legal names have 1 to 255 bytes of
+// UTF-8, without blanks and control characters. Allocate and Restore refuse other names with
+// ErrSize.
 func CheckName(name string) error { return store.CheckName(name) }
 
 // EnvDir is the environment variable that names the default store directory.
 const EnvDir = "WEFT_NAM_DIR"
 
 // DefaultDir is the directory that Open("") opens: $WEFT_NAM_DIR, or else weft/nam in the user's
-// cache directory, or else, for a user without one, a directory of that user in the system's place
-// for temporary files.
+// cache directory, or else, for a user without one, a directory of that user in the system's
+// directory for temporary files.
 func DefaultDir() string {
 	if dir := env.NamDir.Text(); dir != "" {
 		return dir
@@ -220,8 +224,8 @@ func DefaultDir() string {
 
 func init() { env.NamDir.Standard = DefaultDir }
 
-// ownDirs is the default directory where the environment names none: one that weft did not make,
-// and those below it that weft makes.
+// ownDirs is the default directory if the environment names none: base, which weft does not make,
+// and the directories below it, which weft makes.
 func ownDirs() (base string, own []string) {
 	if dir, err := os.UserCacheDir(); err == nil {
 		return dir, []string{"weft", "nam"}
@@ -229,13 +233,14 @@ func ownDirs() (base string, own []string) {
 	return os.TempDir(), []string{"weft-" + strconv.Itoa(os.Geteuid()), "nam"}
 }
 
-// checkDefaultDir refuses a default directory that another user has made or may change. Nobody has
-// named it, and in the place for temporary files everybody can guess it: whoever makes it first
-// would read and change what this user's programs keep. With make it makes what is missing, one
-// directory after the other: MkdirAll would go through a symbolic link of somebody else's.
+// checkDefaultDir refuses a default directory that another user has made or may change. The user
+// has not named it, and everybody can guess its name in the directory for temporary files: another
+// user that makes it first would read and change the data of this user's programs. With makeIt it
+// makes missing directories, one after the other: MkdirAll would follow a symbolic link of another
+// user.
 func checkDefaultDir(makeIt bool) error {
 	if env.NamDir.Text() != "" {
-		return nil // somebody has named it, and may have reasons
+		return nil // the user has named it, and may have reasons
 	}
 	dir, own := ownDirs()
 	if makeIt {
@@ -246,12 +251,12 @@ func checkDefaultDir(makeIt bool) error {
 	for _, name := range own {
 		dir = filepath.Join(dir, name)
 		if makeIt {
-			// What exists, of whatever kind, is looked at below; a file system that cannot be
-			// written is the store's affair.
+			// An existing file, of whatever kind, is checked below. On a read-only file system Open
+			// decides.
 			_ = os.Mkdir(dir, 0o700)
 		}
 		if err := checkOwned(dir); errors.Is(err, fs.ErrNotExist) {
-			return nil // and so has nothing that could be wrong
+			return nil // nothing to check
 		} else if err != nil {
 			return err
 		}
@@ -259,8 +264,8 @@ func checkDefaultDir(makeIt bool) error {
 	return nil
 }
 
-// checkOwned says whether dir is a directory of this user that nobody else may write. A symbolic
-// link to one is fine if it is this user's too.
+// checkOwned checks that dir is a directory of this user that no other user may write. A symbolic
+// link to one is legal if it belongs to this user too.
 func checkOwned(dir string) error {
 	me := uint32(os.Geteuid())
 	for _, look := range []func(string) (fs.FileInfo, error){os.Lstat, os.Stat} {

@@ -23,9 +23,9 @@ import (
 	"weft/trace"
 )
 
-// The memory of a window, its epochs and its end are in a recording, in the order in which they
-// happen, and on the timeline.
-func TestEvents(t *testing.T) {
+// A trace has the memory of a window, its epochs and its end, in the order in which they happen,
+// and so has the timeline.
+func TestTraceRecords(t *testing.T) {
 	for _, sync := range []nam.Sync{nam.SyncProcess, nam.SyncEpoch} {
 		s := newTestStore(t, nam.Config{})
 		file := filepath.Join(t.TempDir(), "run.weft")
@@ -60,7 +60,7 @@ func TestEvents(t *testing.T) {
 			if e.Source.Location.Index == 0 && e.Kind().Info().Group == "windows" {
 				text := set.Describe(e)
 				if _, after, ok := strings.Cut(text, ": "); ok && strings.HasPrefix(text, "request") {
-					text = after // whose number may be any
+					text = after // the request's number varies
 				}
 				story = append(story, text)
 			}

@@ -18,9 +18,8 @@ import (
 	"weft/nam"
 )
 
-// Another user reads and writes windows as far as their modes let others, whatever the files would
-// allow, and never removes or changes them; and an owner that is not root is bound by its own
-// modes.
+// Another user reads and writes windows as far as their modes allow, whatever the files would
+// allow, and never removes or changes them. An owner that is not root is bound by its own modes.
 func TestAnotherUser(t *testing.T) {
 	if os.Geteuid() != 0 {
 		t.Skip("only root can start a process of another user")
@@ -49,7 +48,7 @@ func TestAnotherUser(t *testing.T) {
 		return os.Chmod(path, mode)
 	}))
 
-	// The test binary is where another user may not look.
+	// Another user cannot read the test binary's directory.
 	program := filepath.Join(top, "program")
 	from, err := os.Open(os.Args[0])
 	require.NoError(t, err)

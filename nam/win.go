@@ -17,23 +17,23 @@ import (
 	"weft/rma"
 )
 
-// Win is a window of network-attached memory. Put, Get, Accumulate and the fences are rma's; there
+// Win is a window of network-attached memory. Put, Get, Accumulate and the fences are rma's. There
 // is no pointer to the memory.
 type Win struct {
 	*rma.Win
 
 	// constant after construction
-	ctl   *comm.Comm // for SetInfo and Free, apart from the fences' barriers
+	ctl   *comm.Comm // for SetInfo and Free, separate from the fences' barriers
 	b     *backing
 	entry *store.Entry
 	rank  int
 
-	// what Free does. Changed by the collective SetInfo, so the same on all ranks
+	// what Free does; changed by the collective SetInfo, so the same on all ranks
 	volatile atomic.Bool
 }
 
-// newWin makes the window of a mapped allocation. It takes over h and prefault. rawUnit is what the
-// makers of raw memory address it in; its record knows bytes only.
+// newWin makes the window of a mapped allocation. It takes over h and prefault. rawUnit is the
+// makers' displacement unit of raw memory; the database entry has bytes only.
 func newWin(s *Store, c *comm.Comm, h *store.Handle, set *settings, prefault *prefaulter, maker bool, rawUnit int) (*Win, error) {
 	w := &Win{entry: h.Entry(), rank: c.Rank()}
 	w.volatile.Store(set.consistency == Volatile)
@@ -41,14 +41,14 @@ func newWin(s *Store, c *comm.Comm, h *store.Handle, set *settings, prefault *pr
 	w.b.prefault = prefault
 	w.b.removes = func() bool { return w.rank == 0 && w.volatile.Load() }
 	var err error
-	if w.Win, err = rma.New(c, w.b, comm.Info{}); err != nil { // and the backing is freed
+	if w.Win, err = rma.New(c, w.b, comm.Info{}); err != nil { // rma.New has freed the backing
 		return nil, err
 	}
 	if w.b.ev = friend.EventsOfWin(w.Win); w.b.ev != nil {
 		w.traceName(maker)
 	}
 	if w.ctl, err = c.Dup(); err != nil {
-		// frees the backing once, though the run's end may free the window at the same time
+		// Free frees the backing once, though the run's end may free the window at the same time.
 		return nil, errors.Join(err, w.Win.Free())
 	}
 	return w, nil
@@ -64,22 +64,22 @@ func (w *Win) RemoteSize() int { return w.GroupSize() }
 // window. It panics if there is no such rank.
 func (w *Win) Region(rank int) (size, unit int) { return w.Size(rank), w.Unit(rank) }
 
-// Epochs is the number of fences that the group that made the window has completed: what was put
-// before the n-th of them is all there if Epochs is n or more, also after a crash. With SyncProcess
-// that is a crash of processes, with SyncEpoch one of the machine. When a fence completes on any
-// rank, it is counted already.
+// Epochs is the number of fences that the group that made the window has completed. If Epochs is n
+// or more, all data put before the n-th fence is there, also after a crash: with SyncProcess a
+// crash of processes, with SyncEpoch one of the machine. When a fence completes on any rank, Epochs
+// already counts it.
 //
 // The usual pattern (fence, puts, fence for each snapshot) completes snapshot i, from 0, with fence
 // 2i+2.
 //
-// Of a window that was attached to with Unsynced it is what the window can vouch for, and 0 if the
-// memory is lost.
+// For a window that was attached to with Unsynced, Epochs is the number of epochs that are
+// certainly on the disk. It is 0 if the memory is lost.
 func (w *Win) Epochs() uint64 {
-	n, _ := w.b.h.Epochs() // 0 with an error, of which whoever reads or writes is told
+	n, _ := w.b.h.Epochs() // 0 with an error, which reads and writes return
 	return n
 }
 
-// Info returns what is in effect: rma's keys and those of this package.
+// Info returns the values in effect: rma's keys and those of this package.
 func (w *Win) Info() comm.Info {
 	info := w.Win.Info()
 	info.Set(KeyWindowName, w.entry.Name)
@@ -98,24 +98,26 @@ func (w *Win) Info() comm.Info {
 	return info
 }
 
-// SetInfo changes the window's consistency, and rma's hints. Collective: all ranks set the same,
-// and it waits for all. A window that is volatile is released by Free, also one that was attached
-// to. The change counts at once: if the program dies before Free, a volatile window is reclaimed
-// and a persistent one stays. Errors, on all ranks alike: ErrInfo (also for a change of what cannot
-// change any more), ErrAccess, ErrName if the window was removed; nothing is set then.
+// SetInfo changes the window's consistency, and rma's hints. Collective: all ranks pass the same
+// values, and it waits for all. Free releases a volatile window, also one that was attached to. The
+// change takes effect at once: if the program dies before Free, a volatile window is reclaimed and
+// a persistent one stays.
+//
+// Errors, the same on all ranks: ErrInfo (also for a change of a value that is fixed), ErrAccess,
+// ErrName if the window was removed. With an error nothing is set.
 func (w *Win) SetInfo(info comm.Info) error {
 	c := w.ctl
 	set, err := newSettings([]Option{FromInfo(info)})
 	if err == nil {
 		err = w.checkChange(set)
 	}
-	// Ranks that differ are found before anything changes.
-	votes := make([]int64, c.Size())
-	if cerr := c.Allgather(comm.Of([]int64{int64(set.consistency)}), comm.Of(votes)); cerr != nil {
+	// Find ranks that differ before anything changes.
+	values := make([]int64, c.Size())
+	if cerr := c.Allgather(comm.Of([]int64{int64(set.consistency)}), comm.Of(values)); cerr != nil {
 		return fail("set info", w.entry.Name, cerr)
 	}
-	for r, v := range votes {
-		if err == nil && v != votes[0] {
+	for r, v := range values {
+		if err == nil && v != values[0] {
 			err = fmt.Errorf("%w: %s on rank %d is not that of rank 0; it must be the same on all ranks", ErrInfo, KeyConsistency, r)
 		}
 	}
@@ -138,8 +140,8 @@ func (w *Win) SetInfo(info comm.Info) error {
 	return nil
 }
 
-// checkChange refuses changes of what is fixed when a window is made. Saying again what it is, is
-// no change.
+// checkChange refuses changes of values that are fixed when a window is made. Setting the present
+// value is no change.
 func (w *Win) checkChange(set *settings) error {
 	g := w.entry.Regions[min(w.rank, len(w.entry.Regions)-1)]
 	for _, f := range []struct {
@@ -161,11 +163,12 @@ func (w *Win) checkChange(set *settings) error {
 	return nil
 }
 
-// Free ends the window on all ranks, after the outstanding fences. A persistent window's memory and
-// name stay in the store, and when its last user in this process has freed it, what it wrote is on
-// the disk; a volatile one's name goes with this call, and its memory when the last program that is
-// attached frees it or dies. Collective. When a run ends or is aborted, its windows are freed
-// without being asked, as rma.Win.Free says.
+// Free ends the window on all ranks, after the outstanding fences. Collective.
+//
+// A persistent window's memory and name stay in the store. When its last user in this process has
+// freed it, what it wrote is on the disk. A volatile window's name is removed by this call; its
+// memory is released when the last program that is attached frees it or dies. When a run ends or is
+// aborted, its windows are freed automatically, as rma.Win.Free says.
 func (w *Win) Free() error {
 	err := w.Win.Free()
 	if errors.Is(err, rma.ErrFreed) {
@@ -174,19 +177,19 @@ func (w *Win) Free() error {
 	if w.b.ev != nil && w.b.removes() {
 		w.b.ev.Put(event.WindowRemoved, uint64(w.b.number), 0, 0)
 	}
-	// When the call returns on any rank, a volatile window is gone.
+	// The barrier makes sure that a volatile window is gone when the call returns on any rank.
 	if cerr := w.ctl.Barrier(); err == nil && cerr != nil {
 		err = fail("free", w.entry.Name, cerr)
 	}
 	return err
 }
 
-// What a recorded run says of network-attached memory, beside what package rma says of the window:
-// the name, when it is known; each epoch that is counted, at each rank, before its fence is
-// complete; and that a volatile window's memory is given up. backing.ev is nil in a run that is not
-// recorded. Store.Remove is no rank's, and is not recorded.
+// Trace records of network-attached memory, in addition to those of package rma: the window's name,
+// when it is known; each epoch that is counted, at each rank, before its fence completes; and that
+// a volatile window's memory is released. backing.ev is nil in a run without a trace. Store.Remove
+// belongs to no rank, and has no trace record.
 
-// named records which memory the window is. Nobody else has the window yet.
+// traceName records which memory the window has. No other goroutine has the window yet.
 func (w *Win) traceName(maker bool) {
 	w.b.number = w.TraceID()
 	how := uint8(event.AttachedTo)

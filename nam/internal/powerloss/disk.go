@@ -3,14 +3,15 @@
 
 //go:build unix
 
-// Package powerloss tells tests what a disk may have of a directory when the machine stops. A Disk
-// stands between a store and the operating system (Config.System). It looks at the files before and
-// after each call, also at what was written through mappings, and logs what has changed and what
-// was forced. States are what there may be after each prefix of the log: what was forced, and of
-// the rest anything.
+// Package powerloss computes, for tests, what a disk may have of a directory when the machine
+// stops. A Disk intercepts a store's calls of the operating system (Config.System). It reads the
+// files before and after each call, so it also sees what was written through mappings. It logs what
+// has changed and what was forced to the disk. States yields the possible contents of the disk
+// after each prefix of the log: everything that was forced, and any part of the rest.
 //
-// The model is no kinder than POSIX: a file's entry is on the disk when its directory was forced,
-// its bytes when the file was; a page is written as a whole; a force that fails has lost the pages.
+// The model assumes no more than POSIX: a file's directory entry is on the disk when its directory
+// was forced, its bytes when the file was; a page is written as a whole; a failed force has lost
+// the pages.
 package powerloss
 
 import (
@@ -31,41 +32,41 @@ import (
 
 const page = 4096
 
-// Disk logs what becomes of one directory.
+// Disk logs the changes of one directory.
 type Disk struct {
 	root string
-	// Fail, if set, says for which calls Call returns an error instead of making them.
+	// Fail, if set, is called for each call. If it returns an error, the call is not made.
 	Fail func(op, path, site string) error
 
 	mu    sync.Mutex
-	files map[uint64]*file             // guarded by mu; by inode, also those that were removed
-	dirs  map[string]map[string]uint64 // guarded by mu; entries by directory; 0: a directory
+	files map[uint64]*file             // guarded by mu; by inode, including removed files
+	dirs  map[string]map[string]uint64 // guarded by mu; entries by directory; inode 0: a directory
 	log   []change                     // guarded by mu
-	// guarded by mu; what the log began with, which is on the disk
+	// guarded by mu; the changes before this position were on the disk at the start
 	start int
 }
 
-// file is kept open, so that its inode is not used again.
+// file is kept open, so that its inode is not reused.
 type file struct {
 	f    *os.File
 	data []byte
 }
 
-// event is one change, or the force of some.
+// change is one change, or one force.
 type change struct {
 	ino     uint64
 	dir     string
 	entries map[string]int64 // of dir: name → inode, 0: a directory, -1: removed
-	at      int64            // of data
-	data    []byte           // of one page; nil: not a write
-	size    int64            // -1: not a change of size
-	force   bool             // of ino from at to end, or of dir
+	at      int64            // offset of data
+	data    []byte           // one page; nil: no write
+	size    int64            // -1: no change of size
+	force   bool             // forces ino from at to end, or dir
 	end     int64
-	lost    bool   // the force has failed
-	site    string // of a force: the function that asks for it
+	lost    bool   // the force failed
+	site    string // of a force: the function that made it
 }
 
-// New begins to log a directory; what is in it is on the disk.
+// New begins to log a directory. Its present contents are on the disk.
 func New(root string) (*Disk, error) {
 	d := &Disk{root: root, files: make(map[uint64]*file), dirs: make(map[string]map[string]uint64)}
 	err := d.scan()
@@ -73,14 +74,14 @@ func New(root string) (*Disk, error) {
 	return d, err
 }
 
-// Close lets go of the files.
+// Close closes the files.
 func (d *Disk) Close() {
 	for _, f := range d.files {
 		f.f.Close()
 	}
 }
 
-// Call is for Config.System.
+// Call is the value of Config.System.
 func (d *Disk) Call(op, path string, off, n int, call func() error) error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -103,7 +104,8 @@ func (d *Disk) Call(op, path string, off, n int, call func() error) error {
 		if lerr := d.scan(); lerr != nil || err != nil || !forces {
 			return cmp.Or(lerr, err)
 		}
-		// Pages first, then, when they are on the disk, one of the first two, the metas.
+		// A commit writes its pages first. When they are on the disk, it writes one of the first
+		// two pages, the metas.
 		written := slices.Clone(d.log[from:])
 		d.log = d.log[:from]
 		for _, meta := range []bool{false, true} {
@@ -119,7 +121,7 @@ func (d *Disk) Call(op, path string, off, n int, call func() error) error {
 	if err := call(); err != nil {
 		return err
 	}
-	d.force(path, off, n, op, site, false) // of what there was before the call
+	d.force(path, off, n, op, site, false) // forces what was written before the call
 	return d.scan()
 }
 
@@ -131,17 +133,17 @@ func (d *Disk) Mark() (int, error) {
 	return len(d.log), err
 }
 
-// Start is the position in the log at which nothing had happened yet.
+// Start is the position in the log before the first change.
 func (d *Disk) Start() int { return d.start }
 
-// Caller is the function of the store that makes the call at hand, of those that differ in why.
-// Preconditions: Config.System calls it.
+// Caller returns the store's function that makes the present call, without the helpers in wrappers.
+// Preconditions: called by Config.System.
 func Caller() string {
 	var pcs [24]uintptr
 	frames := runtime.CallersFrames(pcs[:runtime.Callers(3, pcs[:])])
 	for {
 		f, more := frames.Next()
-		// also of a closure that is inlined elsewhere
+		// A closure may be inlined elsewhere: use the function that it is part of.
 		name, _, _ := strings.Cut(f.Function[strings.LastIndex(f.Function, ".(")+1:], ".func")
 		name = name[strings.LastIndex(name, "/")+1:]
 		if _, method, ok := strings.Cut(name, ")."); ok {
@@ -153,7 +155,7 @@ func Caller() string {
 	}
 }
 
-// passed are functions that make calls on behalf of others.
+// wrappers are functions that make calls for their callers.
 var wrappers = []string{"openFile", "openSegment", "checkSegment", "readHeader", "store.decodeHeader", "header", "headerOf", "setFlags", "SyncEpochs", "openMeta", "openBolt", "bbolt.Open",
 	"syncSegments", "locked", "updateLocked", "viewLocked", "update", "view", "opened", "writeEntryLocked", "ifUnused", "Open", "store.change[...]"}
 
@@ -171,7 +173,7 @@ func (d *Disk) force(path string, off, n int, op, site string, lost bool) {
 	d.log = append(d.log, e)
 }
 
-// look logs what has changed.
+// scan logs what has changed.
 func (d *Disk) scan() error {
 	seen := map[string]map[string]uint64{}
 	err := filepath.WalkDir(d.root, func(path string, entry fs.DirEntry, err error) error {
@@ -252,7 +254,7 @@ func (d *Disk) scanFile(ino uint64, f *file) error {
 	return nil
 }
 
-// Forces are the functions that have asked for a force since the start.
+// Forces returns the functions that have forced something since the start.
 func (d *Disk) Forces() []string {
 	seen := map[string]bool{}
 	for _, e := range d.log[d.start:] {
@@ -263,7 +265,7 @@ func (d *Disk) Forces() []string {
 	return slices.Sorted(maps.Keys(seen))
 }
 
-// State is what a disk has.
+// State is the contents of a disk.
 type State struct {
 	dirs  map[string]map[string]int64
 	sizes map[uint64]int64
@@ -300,8 +302,8 @@ func (e *change) forced(by change) bool {
 	return e.dir == "" && e.ino == by.ino && (e.data == nil || e.at >= by.at && e.at < by.end)
 }
 
-// after replays the log up to a position, without the forces of a function. It returns what is
-// certainly on the disk, and what may be.
+// replay replays the log up to a position, without the forces of the function in without. It
+// returns what is certainly on the disk, and the changes that may be on it.
 func (d *Disk) replay(position int, without string) (*State, []change) {
 	s := &State{map[string]map[string]int64{}, map[uint64]int64{}, map[uint64]map[int64][]byte{}}
 	var pending []change
@@ -324,7 +326,7 @@ func (d *Disk) replay(position int, without string) (*State, []change) {
 	return s, pending
 }
 
-// Full is what there is at a position of the log if nothing is lost.
+// Full is the state at a position of the log if nothing is lost.
 func (d *Disk) Full(position int) *State {
 	s, pending := d.replay(position, "")
 	for _, e := range pending {
@@ -333,9 +335,9 @@ func (d *Disk) Full(position int) *State {
 	return s
 }
 
-// States calls yield for what may be on the disk when the machine stops at a position of the log:
-// of what was not forced nothing, all, all but one, one, or what came first. without is the name of
-// a force that has not happened.
+// States calls yield for the possible states of the disk when the machine stops at a position of
+// the log: of the changes that were not forced, none, all, all but one, one, or the first ones. The
+// forces of the function in without are ignored.
 func (d *Disk) States(position int, without string, yield func(*State)) {
 	_, pending := d.replay(position, without)
 	n := len(pending)
@@ -356,7 +358,7 @@ func (d *Disk) States(position int, without string, yield func(*State)) {
 	}
 }
 
-// Positions are those at which most may be lost: before each force, and the end.
+// Positions returns the positions at which most may be lost: before each force, and the end.
 func (d *Disk) Positions() []int {
 	var all []int
 	for i := d.start; i < len(d.log); i++ {
@@ -367,7 +369,7 @@ func (d *Disk) Positions() []int {
 	return append(all, len(d.log))
 }
 
-// walk calls fn for each file, in order.
+// walk calls fn for each file, in order of names.
 func (s *State) walk(dir string, fn func(path string, ino int64)) {
 	for _, name := range slices.Sorted(maps.Keys(s.dirs[dir])) {
 		path, ino := filepath.Join(dir, name), s.dirs[dir][name]
@@ -378,7 +380,7 @@ func (s *State) walk(dir string, fn func(path string, ino int64)) {
 	}
 }
 
-// Data is what the disk has of a file.
+// data returns the contents of a file.
 func (s *State) data(ino uint64) []byte {
 	b := make([]byte, s.sizes[ino])
 	for at, p := range s.pages[ino] {
@@ -389,7 +391,7 @@ func (s *State) data(ino uint64) []byte {
 	return b
 }
 
-// Sum tells states apart.
+// Sum is equal for equal states.
 func (s *State) Sum() string {
 	h := sha256.New()
 	s.walk(".", func(path string, ino int64) {
@@ -403,7 +405,7 @@ func (s *State) Sum() string {
 	return string(h.Sum(nil))
 }
 
-// Write makes a directory what the disk has.
+// Write writes the state into an empty directory.
 func (s *State) Write(dir string) error {
 	var err error
 	s.walk(".", func(path string, ino int64) {

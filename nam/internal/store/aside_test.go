@@ -12,7 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// emptyDatabase gives a store the database of an empty one: what an older backup would be.
+// emptyDatabase replaces a store's database by that of an empty store, as an older backup would.
 func emptyDatabase(t *testing.T, dir string) {
 	t.Helper()
 	other := memDir(t)
@@ -48,7 +48,7 @@ func TestSetAside(t *testing.T) {
 	require.ErrorIs(t, err, ErrNoSpace)
 	require.ErrorContains(t, err, "7 that are set aside")
 
-	// A name that is in use meanwhile is not taken away; another one is given.
+	// The name of a new window is not taken away; the old window gets another name.
 	h, err := makeWindow(s, oneRegion("raw0", 10))
 	require.NoError(t, err)
 	require.NoError(t, h.Release())
@@ -65,7 +65,7 @@ func TestSetAside(t *testing.T) {
 	_, err = s.Restore("raw", "")
 	require.ErrorIs(t, err, ErrName, "it is set aside no more")
 
-	// A window of which a file is lost cannot be restored; it can be dropped.
+	// A window with a lost file cannot be restored; it can be dropped.
 	d, err := s.findForTest("distributed0")
 	require.NoError(t, err)
 	require.NoError(t, os.Remove(s.path(d.Entry.Files[1].ID)))
@@ -74,7 +74,7 @@ func TestSetAside(t *testing.T) {
 	require.NoError(t, s.Drop("distributed0"))
 	require.NoFileExists(t, s.path(d.ID))
 
-	// Nor one whose first file is lost: nobody knows its name.
+	// The same if the first file is lost: the name is not known.
 	d, err = s.findForTest("distributed1")
 	require.NoError(t, err)
 	require.NoError(t, os.Remove(s.path(d.ID)))
@@ -97,7 +97,7 @@ func TestSetAside(t *testing.T) {
 	require.NoError(t, err)
 	_, err = s.Restore("raw", "raw0")
 	require.NoError(t, err)
-	for i := range 3 { // a long entry moves each time, and is never longer than it has to be
+	for i := range 3 { // a long entry moves each time, and takes no more space than it needs
 		_, err = s.Restore("many"+strings.Repeat("y", i), "many"+strings.Repeat("y", i+1))
 		require.NoError(t, err)
 		require.NoError(t, s.Close())
@@ -123,7 +123,7 @@ func (s *Store) findForTest(name string) (Aside, error) {
 	return Aside{}, err
 }
 
-// What somebody uses is left alone, whatever its header says, and files that are not ours always.
+// Files in use are left alone, whatever their headers say; so are files with other names.
 func TestLiveFilesWithoutEntry(t *testing.T) {
 	dir := memDir(t)
 	s, err := Open(dir, Config{Boot: testBoot})
@@ -145,13 +145,13 @@ func TestLiveFilesWithoutEntry(t *testing.T) {
 	s2, err = Open(dir, Config{Boot: testBoot})
 	require.NoError(t, err)
 	requireSound(t, s2)
-	require.NoFileExists(t, s.path(h.Entry().ID), "its last user has gone, and it with it")
+	require.NoFileExists(t, s.path(h.Entry().ID), "its last user has released it")
 	require.NoError(t, s2.Close())
 	require.NoError(t, s.Close())
 }
 
-// A process dies at each step of restoring, dropping and repairing. Nothing is lost, and nothing
-// piles up.
+// A process dies at each step of restoring, dropping and repairing. Nothing is lost, and no files
+// accumulate.
 func TestKillWhileBringingBack(t *testing.T) {
 	dir := makeWorld(t, nil)
 	restored := func(t *testing.T, dir, step string) {
@@ -220,7 +220,7 @@ func TestKillWhileBringingBack(t *testing.T) {
 	}
 }
 
-// A process dies while it completes a database that lacks one of its metas from the files.
+// A process dies while it completes, from the files, a database with one damaged meta.
 func TestKillWhileCompleting(t *testing.T) {
 	start := makeWorld(t, nil)
 	emptyDatabase(t, start)
@@ -234,7 +234,7 @@ func TestKillWhileCompleting(t *testing.T) {
 		requireKilled(t, "recover", dir, step)
 		s, err := Open(dir, Config{Boot: testBoot})
 		require.NoError(t, err, step)
-		asides, err := s.SetAside() // the first of them has mended the database
+		asides, err := s.SetAside() // the first Open has repaired the database
 		require.NoError(t, err, step)
 		for _, a := range asides {
 			_, err := s.Restore(a.ID.String(), "")
@@ -246,8 +246,8 @@ func TestKillWhileCompleting(t *testing.T) {
 	}
 }
 
-// A process dies at each step, and then an empty database takes the place of the one that it had:
-// what was committed is set aside, whole, and nothing else is left.
+// A process dies at each step. Then an empty database replaces the store's. Committed windows are
+// set aside, whole, and nothing else is left.
 func TestKillAndOlderDatabase(t *testing.T) {
 	kept := 0
 	for _, step := range steps(t, "lifecycle", memDir(t)) {
@@ -281,8 +281,8 @@ func TestKillAndOlderDatabase(t *testing.T) {
 	require.Greater(t, kept, 20)
 }
 
-// The ranks of a distributed window write their headers in any order: one that is complete does not
-// keep a half-made window.
+// The ranks of a distributed window write their headers in any order. A complete header does not
+// keep an incomplete window.
 func TestHalfMadeWithoutEntry(t *testing.T) {
 	for reserved := range 2 {
 		dir := memDir(t)

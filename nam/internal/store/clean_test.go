@@ -9,8 +9,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// crashed is what the disk has of a store when the machine stops now, at best: all that was
-// written.
+// crashed returns a copy of the store as it is on the disk if the machine stops now and nothing is
+// lost.
 func crashed(t *testing.T, dir string) string { return copyStore(t, dir) }
 
 func TestUnsyncedAfterTheMachineStopped(t *testing.T) {
@@ -37,8 +37,8 @@ func TestUnsyncedAfterTheMachineStopped(t *testing.T) {
 	after := crashed(t, dir)
 	require.NoError(t, s.Close())
 
-	// The programs died and the machine did not, or all ended well and then it stopped: all is
-	// there.
+	// The programs died and the machine did not; or the programs ended and then the machine
+	// stopped. Nothing is lost.
 	for dir, boot := range map[string]ID{crashed(t, during): testBoot, after: otherBoot} {
 		s, err := Open(dir, Config{Boot: boot})
 		require.NoError(t, err)
@@ -68,18 +68,18 @@ func TestUnsyncedAfterTheMachineStopped(t *testing.T) {
 			require.ErrorContains(t, err, "can vouch for 0 of them")
 		}
 		_, err = s.Attach(name, false, true)
-		require.ErrorIs(t, err, ErrUnsynced, "who writes has to accept it first")
+		require.ErrorIs(t, err, ErrUnsynced, "a writer has to accept it first")
 		h, err := s.Attach(name, true, true)
 		require.NoError(t, err)
 		require.True(t, h.Unsynced())
 		require.Zero(t, epochsOf(h))
 		_, err = s.Attach(name, true, false)
-		require.ErrorIs(t, err, ErrUnsynced, "also while somebody looks")
+		require.ErrorIs(t, err, ErrUnsynced, "also while a reader has it")
 		require.ErrorIs(t, s.Accept(name), ErrBusy)
 		require.NoError(t, h.Release())
 		e, err = s.Stat(name)
 		require.NoError(t, err)
-		require.True(t, e.Unsynced, "looking changes nothing")
+		require.True(t, e.Unsynced, "reading changes nothing")
 		require.NoError(t, s.Accept(name))
 		require.NoError(t, s.Accept(name))
 		require.NoError(t, w.whole(s))
@@ -88,7 +88,8 @@ func TestUnsyncedAfterTheMachineStopped(t *testing.T) {
 	require.NoError(t, s.Close())
 }
 
-// What a window vouches for is what it had when its last user let go, whoever that was.
+// The certain epochs of a window are those that it had when its last user left, a reader or a
+// writer.
 func TestLastUserMarksClean(t *testing.T) {
 	dir := memDir(t)
 	s, err := Open(dir, Config{Boot: testBoot})
@@ -117,7 +118,7 @@ func TestLastUserMarksClean(t *testing.T) {
 	require.NoError(t, err)
 	requireState(0, true)
 	require.NoError(t, h.Release())
-	requireState(0, true) // somebody still has it: that it only reads, nobody knows
+	requireState(0, true) // a user still has it: other processes cannot know that it only reads
 	require.NoError(t, reader.Release())
 	requireState(3, false)
 

@@ -17,8 +17,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// Whatever becomes of a region of the database, no window is lost: the store opens, or is repaired,
-// and what is set aside comes back whole.
+// Whatever happens to a region of the database, no window is lost: the store opens, or is repaired,
+// and windows that are set aside come back whole.
 func TestDamagedDatabaseLosesNothing(t *testing.T) {
 	dir := makeWorld(t, nil)
 	damageFile(t, filepath.Join(dir, metaName), changeBytes(61), func(what string) {
@@ -53,8 +53,9 @@ func TestCutDatabaseLosesNothing(t *testing.T) {
 	})
 }
 
-// The database has two meta pages. With one damaged the store opens, is completed from the files,
-// and says so; the next transaction writes it anew. With both damaged it is ErrCorrupt.
+// The database has two meta pages. With one damaged, the store opens, is completed from the files,
+// and reports it; the next transaction rewrites the page. With both damaged, Open returns
+// ErrCorrupt.
 func TestDamagedMetaPages(t *testing.T) {
 	dir := makeWorld(t, nil)
 	size := os.Getpagesize()
@@ -87,7 +88,7 @@ func TestDamagedMetaPages(t *testing.T) {
 	}
 }
 
-// A store of a newer program is nobody's to repair who does not know its layout.
+// A program does not repair a store of a newer layout.
 func TestRepairOfANewerStore(t *testing.T) {
 	dir := makeWorld(t, nil)
 	meta := filepath.Join(dir, metaName)
@@ -106,7 +107,7 @@ func TestRepairOfANewerStore(t *testing.T) {
 	require.Equal(t, before, segments(t, dir))
 }
 
-// A store that was only just made opens with either meta page damaged.
+// A new store opens with either meta page damaged.
 func TestDamagedMetaPageOfANewStore(t *testing.T) {
 	for page := range 2 {
 		dir := memDir(t)
@@ -143,8 +144,8 @@ func TestLostDatabase(t *testing.T) {
 	require.Nil(t, ents, "nothing is to be repaired")
 }
 
-// What stands in the place of the database or the lock and is no file is refused, and nobody waits
-// for it.
+// If the database or the lock is replaced by something other than a regular file, Open refuses it
+// and does not block.
 func TestNoFileInPlaceOfTheDatabase(t *testing.T) {
 	for _, name := range []string{metaName, lockName} {
 		for kind, put := range map[string]func(path string) error{
@@ -173,8 +174,8 @@ func TestNoFileInPlaceOfTheDatabase(t *testing.T) {
 	}
 }
 
-// A database comes back as it was at any earlier moment. What was made since is set aside and can
-// be restored; what was removed since is known as damaged; nothing that is there is removed.
+// The database of an earlier moment is put back. Windows made since then are set aside and can be
+// restored; windows removed since then are reported as damaged; no existing file is removed.
 func TestOlderDatabase(t *testing.T) {
 	dir := memDir(t)
 	older := map[string][]byte{}
@@ -225,12 +226,11 @@ func TestOlderDatabase(t *testing.T) {
 	}
 }
 
-// A header may be damaged while its entry is whole: whoever attaches gets what was there or an
-// error, and nothing is removed. If the entry is lost as well, the file is set aside as long as it
-// is not dropped.
+// A header is damaged while the entry is whole: Attach returns the window's data or an error, and
+// nothing is removed. If the entry is lost as well, the file is set aside until it is dropped.
 func TestDamagedHeaders(t *testing.T) {
-	// passes reports whether a count of epochs in a header is sound though byte at has changed: its
-	// checksum is of 16 bits.
+	// passes reports whether a count in a header passes its check although byte at has changed: the
+	// checksum has only 16 bits.
 	passes := func(b []byte, at int) bool {
 		var id ID
 		copy(id[:], b[offID:])
@@ -285,7 +285,7 @@ func TestDamagedHeaders(t *testing.T) {
 			if err := w.whole(s); err != nil {
 				_, aerr := s.Attach(w.req.Name, false, false)
 				if aerr == nil {
-					// A flag or the mark of a clean file; neither is what was put.
+					// A flag, or the mark of a clean file, has changed; neither is data.
 					require.ErrorContains(t, err, "has become", what)
 				}
 			}
@@ -321,8 +321,8 @@ func TestDamagedHeaders(t *testing.T) {
 	require.NoError(t, s.Close())
 }
 
-// An entry that is damaged, or filed under another window's name, is ErrCorrupt for every call that
-// needs it, and harms no other window.
+// An entry that is damaged, or stored under another window's ID, is ErrCorrupt for every call that
+// needs it. No other window is affected.
 func TestDamagedEntryIsNamed(t *testing.T) {
 	for name, damage := range map[string]func(tx *txn, id, other ID) error{
 		"a bit": func(tx *txn, id, _ ID) error {
@@ -351,7 +351,7 @@ func TestDamagedEntryIsNamed(t *testing.T) {
 		}
 		require.NoError(t, s.update(func(tx *txn) error {
 			tx.dirty = true
-			aside := ids["aside"] // its file is without an entry
+			aside := ids["aside"] // its file has no entry
 			return errors.Join(damage(tx, ids["bad"], ids["good"]),
 				tx.tx.Bucket(bucketNames).Delete([]byte("aside")), tx.tx.Bucket(bucketEntries).Delete(aside[:]))
 		}))

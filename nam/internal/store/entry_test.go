@@ -65,8 +65,8 @@ func TestDecodeRefusesEveryDamage(t *testing.T) {
 	require.ErrorIs(t, err, ErrCorrupt)
 }
 
-// What is wrong with an entry is said, for each field at its bound and one beyond it. Decode
-// refuses what check does.
+// Decode and check refuse each field beyond its bound, accept it at its bound, and say what is
+// wrong.
 func TestEntryBounds(t *testing.T) {
 	file := func(i int, bytes uint64) func(*Entry) { return func(r *Entry) { r.Files[i].Bytes = bytes } }
 	region := func(i int, g Region) func(*Entry) { return func(r *Entry) { r.Regions[i] = g } }
@@ -123,7 +123,7 @@ func TestEntryBounds(t *testing.T) {
 		require.ErrorIs(t, derr, ErrCorrupt, row.wants)
 	}
 
-	// Of an entry with too many files or regions not even the numbers are encoded for this.
+	// An entry with too many files or regions is not even encoded here.
 	r := testEntry()
 	r.Files = make([]File, maxRanks+2)
 	r.Files[0].ID = r.ID
@@ -138,7 +138,7 @@ func TestEntryBounds(t *testing.T) {
 	require.NoError(t, r.check())
 }
 
-// An entry is refused for what it says of itself, with the cause.
+// Decode says why it refuses an entry.
 func TestDecodeSaysWhatIsWrong(t *testing.T) {
 	good := testEntry().Encode()
 	changed := func(at int, b ...byte) []byte {
@@ -173,7 +173,7 @@ func TestDecodeSaysWhatIsWrong(t *testing.T) {
 	require.Equal(t, fs.FileMode(0o777), r.Mode)
 }
 
-// After the first field that is not there, all are zero.
+// After the first missing field, all fields are zero.
 func TestDecoder(t *testing.T) {
 	b := []byte{3, 0, 'a', 'b', 'c', 2, 0, 0, 0, 1, 2, 3, 4}
 	d := decoder{b: b}
@@ -212,7 +212,7 @@ func FuzzDecode(f *testing.F) {
 		if len(b) < 10 {
 			return
 		}
-		// With the checksum made right, the fuzzer gets past it to the fields.
+		// With a correct checksum, the fuzzer reaches the fields.
 		r, err := Decode(reseal(b))
 		if err != nil {
 			return

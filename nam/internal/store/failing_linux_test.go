@@ -20,16 +20,15 @@ import (
 	"weft/nam/internal/powerloss"
 )
 
-// A failing world: the operating system answers each call of a protocol with an error, or the
-// machine stops between any two. A protocol is one row; what the store says of itself afterwards is
-// one string.
+// Each call of the operating system in a protocol fails, or the machine stops between any two
+// calls. A protocol is one row. The state of the store afterwards is one string.
 
 var lastBoot = ID{3, 3}
 
 // protocol is what a process does with a store, from Open to Close.
 type protocol struct {
 	prepare func(t *testing.T) (dir string) // nil: a store with windows "old", "epoch" and "long"
-	boot    ID                              // of the run; zero: testBoot
+	boot    ID                              // the machine's boot; zero: testBoot
 	do      func(s *Store, done func()) error
 	open    func(dir string, cfg Config) (*Store, error) // nil: Open
 }
@@ -284,7 +283,7 @@ func protocols() map[string]protocol {
 	}
 }
 
-// describe opens a store and says what is in it.
+// describe opens a store and returns a text of its contents.
 func describe(dir string, boot ID) string {
 	var all []string
 	s, err := Open(filepath.Join(dir, "s"), Config{Boot: boot})
@@ -342,7 +341,7 @@ func describe(dir string, boot ID) string {
 	return strings.Join(all, "\n")
 }
 
-// prepared is the directory that a protocol begins with.
+// prepared returns the directory that a protocol begins with.
 func (p *protocol) prepared(t *testing.T) string {
 	if p.prepare == nil {
 		return someWindows(t)
@@ -350,7 +349,7 @@ func (p *protocol) prepared(t *testing.T) string {
 	return p.prepare(t)
 }
 
-// left lists what this process still has open or mapped in a directory.
+// left lists the files in a directory that this process has open or mapped.
 func left(dir string) (all []string) {
 	fds, _ := os.ReadDir("/proc/self/fd")
 	for _, fd := range fds {
@@ -367,26 +366,26 @@ func left(dir string) (all []string) {
 	return all
 }
 
-// mayFail are the calls whose error the caller need not be told, and why.
+// mayFail has the calls whose error is not returned to the caller, and why.
 var mayFail = map[string]string{
-	"open by inspectFile": "a file without an entry that cannot be read is set aside",
+	"open by inspectFile": "an orphan that cannot be read is set aside",
 	"read by inspectFile": "the same",
-	"open by reconcile":   "its entry is taken as it is; who attaches is told",
+	"open by reconcile":   "the entry stays as it is; Attach reports the error",
 	"read by reconcile":   "the same",
-	"open by inUse":       "not knowing counts as yes",
+	"open by inUse":       "an unknown answer counts as yes",
 	"lock by inUse":       "the same",
-	"open by makeMeta":    "to reserve blocks is best effort",
-	"read by doomLocked":  "what is damaged can be removed",
-	"read by status":      "who attaches is told",
+	"open by makeMeta":    "reserving blocks is best effort",
+	"read by doomLocked":  "a damaged window can be removed",
+	"read by status":      "Attach reports it",
 	"open by status":      "the same",
-	"remove by unlink":    "what another user's process left and cannot be removed is noticed, and stays",
+	"remove by unlink":    "files of another user that cannot be removed are reported, and stay",
 	"read by inspectMeta": "Repair replaces a database that cannot be read, and keeps it",
 	"link by keepDamaged": "it is renamed instead",
 }
 
-// Each call of the operating system fails in turn. The caller is told the cause; the store is then
-// as it was at some moment of the protocol, whole; nothing stays open, mapped or locked; and the
-// same works when it is tried again.
+// Each call of the operating system fails in turn. The caller gets the cause. The store is then in
+// a state that it had at some moment of the protocol. Nothing stays open, mapped or locked. The
+// same protocol works when it is tried again.
 func TestEachCallFails(t *testing.T) {
 	for name, p := range protocols() {
 		t.Run(name, func(t *testing.T) {

@@ -13,7 +13,7 @@ import (
 
 var sink byte
 
-// A file that is cut under a mapping is ErrLost on all ways to the memory, and ends no program.
+// Truncating a mapped file gives ErrLost on all paths to the memory, and ends no program.
 func TestFileCutUnderAMapping(t *testing.T) {
 	for _, size := range []int64{0, headerSize} {
 		for _, readOnly := range []bool{false, true} {
@@ -57,7 +57,7 @@ func TestFileCutUnderAMapping(t *testing.T) {
 	}
 }
 
-// A fault that is not the mapping's is not hidden.
+// A fault outside of the mapping is not hidden.
 func TestOtherFaultsStayWhatTheyAre(t *testing.T) {
 	s := newTestStore(t, Config{})
 	h, err := makeWindow(s, oneRegion("w", 10))
@@ -67,7 +67,7 @@ func TestOtherFaultsStayWhatTheyAre(t *testing.T) {
 	require.NoError(t, h.Release())
 }
 
-// What stands in the place of a window's file and is none is ErrLost, at once.
+// A window's file that is replaced by something other than a regular file is ErrLost, at once.
 func TestNoFileInPlaceOfASegment(t *testing.T) {
 	for kind, put := range map[string]func(path string) error{
 		"nothing":   func(path string) error { return nil },

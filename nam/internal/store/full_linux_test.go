@@ -28,8 +28,7 @@ func TestFullDisk(t *testing.T) {
 	require.ErrorIs(t, err, syscall.ENOSPC)
 	requireSound(t, s)
 
-	// Fill the rest to the last page. Everything that was granted can be written, and removing
-	// still works.
+	// Fill the rest to the last page. All granted memory can be written, and removing still works.
 	var held []*Handle
 	for size := uint64(512 << 10); ; {
 		h, err := makeWindow(s, oneRegion("", size))
@@ -61,7 +60,7 @@ func TestFullDisk(t *testing.T) {
 	require.NoError(t, s.Close())
 }
 
-// A store that a full disk has no room for leaves nothing there that takes room.
+// Open on a full disk fails and leaves nothing that takes space.
 func TestStoreOnAFullDisk(t *testing.T) {
 	for _, pages := range []int{1, 3, 5} {
 		dir := t.TempDir()

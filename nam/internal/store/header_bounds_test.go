@@ -13,7 +13,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// Headers of either layout, with each field at its bound and one beyond it: what is wrong is said.
+// Headers of either layout with each field at its bound and one beyond it: the error says what is
+// wrong.
 func TestHeaderBounds(t *testing.T) {
 	ne := binary.NativeEndian
 	made := func(change func(h *header, ent *Entry)) []byte {
@@ -80,10 +81,10 @@ func TestHeaderBounds(t *testing.T) {
 		"an entry of 1 byte":    {entryAt(inlineAt, 1), ErrCorrupt, "metadata entry: 1 bytes are too few"},
 		"an entry cut":          {entryAt(inlineAt, n-1), ErrCorrupt, "metadata entry"},
 		"too long for the page": {entryAt(inlineAt, headerSize-inlineAt+1), ErrCorrupt, "has its entry at bytes 512+3585"},
-		"before its entryAt":    {entryAt(inlineAt-1, n), ErrCorrupt, "has its entry at bytes 511+"},
-		"behind its entryAt":    {entryAt(inlineAt+1, n), ErrCorrupt, "has its entry at bytes 513+"},
+		"before its offset":     {entryAt(inlineAt-1, n), ErrCorrupt, "has its entry at bytes 511+"},
+		"after its offset":      {entryAt(inlineAt+1, n), ErrCorrupt, "has its entry at bytes 513+"},
 		"in the header":         {entryAt(headerSize-1, n), ErrCorrupt, "has its entry at bytes 4095+"},
-		"behind the header":     {entryAt(headerSize, n), ErrCorrupt, "an entry that cannot be read: it is at 4096"},
+		"after the header":      {entryAt(headerSize, n), ErrCorrupt, "an entry that cannot be read: it is at 4096"},
 		"as long as can be":     {entryAt(headerSize, maxEntry), ErrCorrupt, "an entry that cannot be read: it is at 4096"},
 		"too long":              {entryAt(headerSize, maxEntry+1), ErrCorrupt, fmt.Sprintf("has its entry at bytes 4096+%d", maxEntry+1)},
 		"at the end":            {entryAt(size-uint64(n), n), ErrCorrupt, "an entry that cannot be read: it is at 1342"},
@@ -105,13 +106,13 @@ func TestHeaderBounds(t *testing.T) {
 	for n, pages := range map[int]uint64{0: 0, 3583: 0, 3584: 0, 3585: 1, headerSize - 1: 1, headerSize: 1, headerSize + 1: 2, 2*headerSize + 1: 3} {
 		require.Equal(t, pages*headerSize, overflow(n), "%d", n)
 	}
-	// The longest entry of all: a name, a creator and a file for each rank.
+	// The longest entry: a name, a creator and a file for each rank.
 	most := &Entry{Name: strings.Repeat("n", maxName), Creator: strings.Repeat("c", maxCreator), Files: make([]File, maxRanks+1), Regions: make([]Region, maxRanks)}
 	require.LessOrEqual(t, most.encodedLen(), maxEntry)
 }
 
-// An entry that fills the header's page to the last byte is in it; one that is a byte longer is
-// behind the data, and the window counts it.
+// An entry that fills the header's page to the last byte is stored in the page. An entry that is
+// one byte longer is stored after the data, and counts in the footprint.
 func TestEntryThatFillsThePage(t *testing.T) {
 	s := newTestStore(t, Config{})
 	for more, pages := range map[int]uint64{-1: 2, 0: 2, 1: 3} {
@@ -144,7 +145,7 @@ func (r Request) with(g Region) Request {
 	return r
 }
 
-// Damage never becomes a flag that is whole, whatever is set or cleared later: the window stays.
+// Damage never becomes a valid flag, whatever is set or cleared later: the window stays.
 func TestDamagedFlagsStayDamage(t *testing.T) {
 	for name, change := range map[string]func(s *Store, h *Handle) error{
 		"break":      func(_ *Store, h *Handle) error { h.Break(); return nil },
@@ -181,7 +182,7 @@ func TestDamagedFlagsStayDamage(t *testing.T) {
 	require.True(t, h.Broken())
 }
 
-// Damaged words read as 0 and are known as damaged, in either layout; whole ones are not.
+// Damaged words read as 0 and are reported as damaged, in either layout; whole ones are not.
 func TestHeaderWords(t *testing.T) {
 	ne := binary.NativeEndian
 	h, ent := testHeader()
@@ -222,7 +223,7 @@ func TestHeaderWords(t *testing.T) {
 		require.Equal(t, row.wants, words{got.layout, got.flags, got.epochs, got.vouched, got.badFlags, got.badEpochs}, name)
 		require.Equal(t, got.id, got.first, name)
 	}
-	// The words of files that are there.
+	// The words of files on the disk.
 	if ne.Uint16([]byte{1, 0}) == 1 {
 		require.Equal(t, uint32(0x97a8aea7), ne.Uint32(h.encode(ent.Encode(), inlineAt)[offChecksum:]))
 	}

@@ -26,7 +26,7 @@ func TestHeaderRoundTrip(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, h, got)
 
-	// Behind the data.
+	// After the data.
 	b := ent.Encode()
 	file := append(h.encode(b, 5000), make([]byte, 5000-headerSize)...)
 	file = append(file, b...)
@@ -47,7 +47,7 @@ func TestHeaderRoundTrip(t *testing.T) {
 	require.ErrorIs(t, err, ErrVersion)
 }
 
-// A change of any byte that means something is found: an error, or a word that is known to be
+// A change of any byte that is used is detected: as an error, or as a word that is marked as
 // damaged.
 func TestHeaderDamageIsFound(t *testing.T) {
 	h, ent := testHeader()
@@ -115,7 +115,7 @@ func FuzzDecodeHeader(f *testing.F) {
 	})
 }
 
-// The database's pages come from a disk as well: whatever they are, checkMeta answers.
+// The database's pages come from a disk: checkMeta returns for any bytes.
 func FuzzCheckMeta(f *testing.F) {
 	page := make([]byte, 4*4096)
 	ne := binary.NativeEndian
@@ -154,7 +154,7 @@ func FuzzCheckMeta(f *testing.F) {
 	})
 }
 
-// Of two that raise the count of epochs at once, the one that raises it higher has its way.
+// Two callers raise the epoch count at once: the higher one wins.
 func TestRaisesAtOnceHammer(t *testing.T) {
 	rounds := uint64(500_000)
 	if testing.Short() {
@@ -178,7 +178,7 @@ func TestRaisesAtOnceHammer(t *testing.T) {
 					runtime.Gosched()
 				}
 				if u == 0 && low == 0 && epochsOf(h) < 2*i+1 {
-					// the other cannot have begun the next round
+					// The other goroutine cannot have begun the next round.
 					low = i
 				}
 			}

@@ -23,7 +23,7 @@ import (
 	"weft/internal/leaktest"
 )
 
-// The test binary runs itself as the process that is to die.
+// The test binary runs itself as the process that is killed.
 const (
 	envDir  = "WEFT_TEST_STORE_DIR"
 	envRole = "WEFT_TEST_STORE_ROLE"
@@ -59,8 +59,9 @@ func TestMain(m *testing.M) {
 	os.Exit(0)
 }
 
-// memDir is a directory in memory if there is one: what a killed process leaves is the same there,
-// and these tests make hundreds of stores, whose syncs would take most of the time on a disk.
+// memDir returns a directory in memory, if there is such a file system. A killed process leaves the
+// same there. These tests make hundreds of stores; on a disk, their syncs would take most of the
+// time.
 func memDir(t *testing.T) string {
 	dir, err := os.MkdirTemp("/dev/shm", "weft-store-test-")
 	if err != nil {
@@ -125,7 +126,7 @@ func childLifecycle(dir string) error {
 		keep.Release(), s.Close())
 }
 
-// childRestore brings back what is set aside, one window under another name, and drops one.
+// childRestore restores what is set aside, one window under another name, and drops one.
 func childRestore(dir string) error {
 	s, err := Open(dir, Config{Boot: testBoot, Step: childStep()})
 	if err != nil {
@@ -139,7 +140,7 @@ func childRestore(dir string) error {
 		switch a.Entry.Name {
 		case "raw0":
 			err = s.Drop("raw0")
-		case "many": // with a longer name the entry is written anew, behind the data
+		case "many": // with a longer name the entry is written again, after the data
 			_, err = s.Restore("many", "many-and-more")
 		default:
 			_, err = s.Restore(a.Entry.Name, "")
@@ -175,8 +176,8 @@ func requireKilled(t *testing.T, role, dir, step string) {
 	require.Equal(t, syscall.SIGKILL, exit.Sys().(syscall.WaitStatus).Signal(), "%s: %s", step, errOut.String())
 }
 
-// A process dies at each step in turn. Afterwards the store opens, nothing half-made is left, what
-// was complete is intact, and every name can be used again.
+// A process dies at each step in turn. Afterwards the store opens, nothing incomplete is left,
+// complete windows are intact, and every name can be used again.
 func TestKillAtEveryStep(t *testing.T) {
 	all := steps(t, "lifecycle", memDir(t))
 	require.Greater(t, len(all), 30)

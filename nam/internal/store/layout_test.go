@@ -48,7 +48,7 @@ func layout1(t *testing.T) string {
 	}
 }
 
-// requireLayout1 checks that what was in the store of layout 1 is in s.
+// requireLayout1 checks that s has the contents of the store of layout 1.
 func requireLayout1(t *testing.T, s *Store, readOnly bool) {
 	t.Helper()
 	for name, ranks := range map[string]int{"contiguous": 3, "distributed": 3, "raw": 1, "epoch": 2, "many": 200} {
@@ -76,8 +76,8 @@ func requireLayout1(t *testing.T, s *Store, readOnly bool) {
 	}
 }
 
-// A store of layout 1 is upgraded when it is opened, which is told; what was in it is there, and
-// its files say what they are from then on.
+// Open upgrades a store of layout 1 and reports it. Its contents are unchanged, and its files
+// describe themselves from then on.
 func TestLayout1IsUpgraded(t *testing.T) {
 	dir := layout1(t)
 	var said notices
@@ -86,7 +86,7 @@ func TestLayout1IsUpgraded(t *testing.T) {
 	e, err := s.Stat("raw")
 	require.NoError(t, err)
 	require.NoError(t, s.Close())
-	// its creator has died before it cleared the flag
+	// The creator died before it cleared the flag.
 	f, err := os.OpenFile(s.path(e.ID), os.O_RDWR, 0)
 	require.NoError(t, err)
 	_, err = f.WriteAt(flagsBytes(headVolatile), offFlags)
@@ -111,8 +111,8 @@ func TestLayout1IsUpgraded(t *testing.T) {
 	require.NoError(t, s.Close())
 }
 
-// A damaged file does not keep the others from the upgrade. Its window keeps layout 1, which is
-// told once, and only that window cannot be attached to.
+// A damaged file does not prevent the upgrade of the others. Its window keeps layout 1, which is
+// reported once, and only that window cannot be attached to.
 func TestDamagedLayout1IsUpgraded(t *testing.T) {
 	dir := layout1(t)
 	s, err := Open(dir, Config{ReadOnly: true})
@@ -149,7 +149,7 @@ func TestDamagedLayout1IsUpgraded(t *testing.T) {
 	require.NoError(t, s.Close())
 }
 
-// It is read, as it is, where it cannot be written.
+// A store of layout 1 that cannot be written is read as it is.
 func TestLayout1IsRead(t *testing.T) {
 	dir := layout1(t)
 	before := segments(t, dir)
@@ -160,7 +160,7 @@ func TestLayout1IsRead(t *testing.T) {
 	require.Equal(t, before, segments(t, dir))
 }
 
-// A process dies at each step of the upgrade, and another one goes on.
+// A process dies at each step of the upgrade, and the next Open continues.
 func TestKillDuringUpgrade(t *testing.T) {
 	start := layout1(t)
 	all := steps(t, "recover", copyStore(t, start))
@@ -177,8 +177,7 @@ func TestKillDuringUpgrade(t *testing.T) {
 	}
 }
 
-// A program that knows layout 1 only goes on as long as it lives: its window is not taken from
-// under it.
+// A window that is in use by a program with layout 1 is not upgraded.
 func TestLayout1InUse(t *testing.T) {
 	dir := layout1(t)
 	s, err := Open(dir, Config{ReadOnly: true})
@@ -196,7 +195,7 @@ func TestLayout1InUse(t *testing.T) {
 	require.NoError(t, s.Close())
 }
 
-// A window that was removed and is in use keeps nobody from the upgrade of the others.
+// A removed window that is in use does not prevent the upgrade of the others.
 func TestLayout1RemovedAndInUse(t *testing.T) {
 	dir := layout1(t)
 	s, err := newStore(dir, Config{Boot: testBoot})
@@ -229,7 +228,7 @@ func TestLayout1RemovedAndInUse(t *testing.T) {
 	require.NoError(t, s.Close())
 }
 
-// With its entry a file of layout 1 loses its name and its regions; its bytes can be brought back.
+// A file of layout 1 without an entry has no name and no regions; its bytes can be restored.
 func TestLayout1WithoutEntry(t *testing.T) {
 	dir := layout1(t)
 	s, err := Open(dir, Config{ReadOnly: true})
@@ -242,7 +241,7 @@ func TestLayout1WithoutEntry(t *testing.T) {
 	require.NoError(t, err)
 	all, err := s.SetAside()
 	require.NoError(t, err)
-	require.Len(t, all, 8, "each file is one: nothing says which belong together")
+	require.Len(t, all, 8, "each file is an orphan: nothing says which belong together")
 	_, err = s.Restore(e.ID.String(), "")
 	require.ErrorIs(t, err, ErrName)
 	_, err = s.Restore(e.ID.String(), "found")

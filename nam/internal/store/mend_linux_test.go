@@ -19,7 +19,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// asUser runs fn as another user, on a thread of its own, which ends with it.
+// asUser runs fn as another user, on a thread that ends with fn.
 func asUser(t *testing.T, uid, gid int, fn func()) {
 	t.Helper()
 	if os.Geteuid() != 0 {
@@ -27,7 +27,7 @@ func asUser(t *testing.T, uid, gid int, fn func()) {
 	}
 	done := make(chan syscall.Errno)
 	go func() {
-		runtime.LockOSThread() // and not unlocked: the thread is of no use to others
+		runtime.LockOSThread() // not unlocked: the thread cannot be used by others
 		var e syscall.Errno
 		defer func() { done <- e }() // also if fn ends the goroutine
 		_, _, e = unix.RawSyscall(unix.SYS_SETRESGID, uintptr(gid), uintptr(gid), uintptr(gid))
@@ -41,15 +41,15 @@ func asUser(t *testing.T, uid, gid int, fn func()) {
 	require.Zero(t, <-done)
 }
 
-// A window is read and written as its mode says, by its owner, the owner's group and others; it is
-// removed and changed by its owner alone. Root may do all.
+// A window is read and written as its mode says, by its owner, the owner's group and others. Only
+// its owner removes and changes it. Root may do all.
 func TestAccess(t *testing.T) {
-	const owner, group, stranger = 1001, 2001, 3001
+	const owner, group, other = 1001, 2001, 3001
 	for _, who := range []struct {
 		name     string
 		uid, gid int
 		shift    int
-	}{{"owner", owner, stranger, 6}, {"owner in its group", owner, group, 6}, {"group", stranger, group, 3}, {"other", stranger, stranger, 0}, {"root", 0, 0, -1}} {
+	}{{"owner", owner, other, 6}, {"owner in its group", owner, group, 6}, {"group", other, group, 3}, {"other", other, other, 0}, {"root", 0, 0, -1}} {
 		asUser(t, who.uid, who.gid, func() {
 			for _, mode := range []fs.FileMode{0, 0o400, 0o200, 0o600, 0o040, 0o020, 0o060, 0o004, 0o002, 0o006, 0o642, 0o426, 0o264, 0o777, 0o111} {
 				ent := &Entry{Name: "w", UID: owner, GID: group, Mode: mode}
@@ -79,10 +79,9 @@ func TestAccess(t *testing.T) {
 	}
 }
 
-// What another user has left can be looked at, and neither removed nor changed nor restored nor
-// dropped.
+// A user can inspect the windows of another user, but cannot remove, change, restore or drop them.
 func TestNotTheOwner(t *testing.T) {
-	dir, ent, open := strayStore(t)
+	dir, ent, open := orphanStore(t)
 	require.NoError(t, os.Chmod(dir, 0o777))
 	s := open(Config{})
 	h, err := makeWindow(s, Request{Name: "x", Mode: 0o666, Files: []uint64{8}, Regions: []Region{{Size: 8, Unit: 1}}})
@@ -99,7 +98,7 @@ func TestNotTheOwner(t *testing.T) {
 			require.ErrorIs(t, err, ErrAccess, name)
 			require.ErrorContains(t, err, "belongs to user 0, this is user 3001", name)
 		}
-		require.NoError(t, s.Doom(ID{9}), "somebody was faster")
+		require.NoError(t, s.Doom(ID{9}), "it is gone already")
 		require.NoError(t, s.Reclaim(ID{9}))
 		require.NoError(t, s.Reclaim(h.entry.ID), "there is nothing to reclaim")
 	})
@@ -112,7 +111,7 @@ func TestNotTheOwner(t *testing.T) {
 	require.ErrorIs(t, s.SetVolatile(ID{9}, true), ErrName)
 }
 
-// The table of names is held against the entries, and what is wrong in it is taken from them.
+// The table of names is compared with the entries, and errors in it are corrected from them.
 func TestMendedNames(t *testing.T) {
 	for name, row := range map[string]struct {
 		damage func(tx *txn, a, b ID) error
@@ -122,7 +121,7 @@ func TestMendedNames(t *testing.T) {
 		"a name lost": {func(tx *txn, _, _ ID) error { return tx.tx.Bucket(bucketNames).Delete([]byte("a")) }, true},
 		"a name more": {func(tx *txn, a, _ ID) error { return tx.tx.Bucket(bucketNames).Put([]byte("c"), a[:]) }, true},
 		"another's":   {func(tx *txn, a, _ ID) error { return tx.tx.Bucket(bucketNames).Put([]byte("b"), a[:]) }, true},
-		"nobody's":    {func(tx *txn, _, _ ID) error { return tx.tx.Bucket(bucketNames).Put([]byte("b"), make([]byte, 16)) }, true},
+		"unknown id":  {func(tx *txn, _, _ ID) error { return tx.tx.Bucket(bucketNames).Put([]byte("b"), make([]byte, 16)) }, true},
 		"a short id":  {func(tx *txn, _, _ ID) error { return tx.tx.Bucket(bucketNames).Put([]byte("b"), []byte("x")) }, true},
 		"all names": {func(tx *txn, _, _ ID) error {
 			return errors.Join(tx.tx.Bucket(bucketNames).Delete([]byte("a")), tx.tx.Bucket(bucketNames).Delete([]byte("b")))
@@ -153,7 +152,7 @@ func TestMendedNames(t *testing.T) {
 				names := map[string]ID{}
 				err := tx.tx.Bucket(bucketNames).ForEach(func(k, v []byte) error { names[string(k)] = ID(v); return nil })
 				want := ids
-				if name == "two of a name" { // the one that has it keeps it
+				if name == "two of a name" { // the present owner of the name keeps it
 					want = map[string]ID{"a": ids["a"]}
 				}
 				require.Equal(t, want, names, name)
@@ -164,9 +163,9 @@ func TestMendedNames(t *testing.T) {
 	}
 }
 
-// An entry that is damaged while the window is in use is taken from the file, with what the file
-// says becomes of it when its last user leaves.
-func TestMendedEntryOfWhatIsInUse(t *testing.T) {
+// A damaged entry of a window in use is taken from the file. The file's flags say what happens when
+// its last user leaves.
+func TestMendedEntryOfAWindowInUse(t *testing.T) {
 	for name, state := range map[string]State{"persistent": Ready, "volatile": Ready, "removed": Deleting} {
 		dir := memDir(t)
 		s, err := Open(dir, Config{Boot: testBoot})
@@ -200,11 +199,11 @@ func TestMendedEntryOfWhatIsInUse(t *testing.T) {
 	}
 }
 
-// A damaged entry of which there is no other copy is named, and why there is none.
+// A damaged entry without a copy is named in the error, with the reason why there is no copy.
 func TestEntriesWithoutACopy(t *testing.T) {
 	for why, key := range map[string]func(files []File) []byte{
 		"key of 3 bytes": func(files []File) []byte { return files[0].ID[:3] },
-		// that of rank 0 has the window's
+		// rank 0's file has the window's entry
 		"its file has no entry":     func(files []File) []byte { return files[1].ID[:] },
 		"no such file or directory": func([]File) []byte { return make([]byte, len(ID{})) },
 	} {
@@ -224,7 +223,7 @@ func TestEntriesWithoutACopy(t *testing.T) {
 	}
 }
 
-// putNamed files an entry under another name, without the table of names.
+// putNamed stores an entry under another name, without the table of names.
 func putNamed(tx *txn, id ID, name string) error {
 	ent, err := tx.byID(id)
 	if err != nil {
@@ -235,8 +234,8 @@ func putNamed(tx *txn, id ID, name string) error {
 	return errors.Join(tx.tx.Bucket(bucketEntries).Put(id[:], ent.Encode()), tx.tx.Bucket(bucketNames).Delete([]byte(old)))
 }
 
-// A window that was removed and is in use is nobody's to mend: who opens the store meanwhile is
-// told nothing, and finds no name.
+// A removed window that is in use is not repaired: an Open meanwhile reports nothing, and the name
+// is gone.
 func TestRemovedAndInUse(t *testing.T) {
 	dir := memDir(t)
 	s, err := Open(dir, Config{Boot: testBoot})
@@ -273,7 +272,7 @@ func TestRemovedAndInUse(t *testing.T) {
 	require.NoError(t, s.Close())
 }
 
-// Each change of an entry is counted, and the defaults of a request are its own.
+// Each change of an entry is counted. A request has defaults.
 func TestEntryOfARequest(t *testing.T) {
 	before := time.Now()
 	s := newTestStore(t, Config{})

@@ -11,13 +11,13 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// fakeDatabase is a database that was made by hand, page by page:
+// fakeDatabase is a database that is built by hand, page by page:
 //
 //	0, 1  metas: root 3, free list 2, 12 pages, transactions 5 and 6
 //	2     free list: 10, 11
 //	3     leaf: table "in", whose page is inside, and table "tree", whose root is page 4
 //	4     branch: "b" → 5, "m" → 8
-//	5     leaf: "b", "c"; it goes on in 6
+//	5     leaf: "b", "c"; it continues in 6
 //	7     leaf: "x"; table "tree" does not lead to it
 //	8     branch: "m" → 9
 //	9     leaf: "m", "n"
@@ -137,7 +137,8 @@ func tableAt(root uint64) string {
 	return string(binary.NativeEndian.AppendUint64(nil, root)) + string(make([]byte, 8))
 }
 
-// tableInside has its page inside, with one element without a key if count is 1.
+// tableInside is a table whose page is inside the value. If count is 1, it has one element without
+// a key.
 func tableInside(count, kind uint16) string {
 	ne := binary.NativeEndian
 	b := make([]byte, 16+8)
@@ -152,7 +153,7 @@ func tableInside(count, kind uint16) string {
 	return string(b)
 }
 
-// What is wrong with a database is found, wherever it is, and what is at its bound is right.
+// checkMeta finds each kind of damage, and accepts values at their bounds.
 func TestDatabaseDamages(t *testing.T) {
 	for name, row := range map[string]struct {
 		damage func(d *fakeDatabase)

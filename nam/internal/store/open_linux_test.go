@@ -18,7 +18,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// What Open is given is checked before anything is made.
+// Open and Repair check their arguments before they make anything.
 func TestOpenArguments(t *testing.T) {
 	dir := filepath.Join(memDir(t), "s")
 	for _, row := range []struct {
@@ -76,13 +76,13 @@ func TestOpenArguments(t *testing.T) {
 	require.ErrorIs(t, err, fs.ErrNotExist, "nothing in it says that it is one")
 }
 
-// A store that cannot be written, for want of rights or of room, is open for reading, which is told
-// with the cause; for any other cause it is not open. Nothing of the attempt stays open.
+// A store that cannot be written, for lack of rights or of space, is opened for reading, and the
+// cause is reported. With any other cause Open fails. No file of the failed attempt stays open.
 func TestStoreThatCannotBeWritten(t *testing.T) {
 	for why, opens := range map[error]bool{syscall.EACCES: true, syscall.EROFS: true, syscall.EPERM: true, syscall.ENOSPC: true, syscall.EDQUOT: true, syscall.EIO: false} {
 		for _, op := range []string{"open", "commit"} {
 			if op == "open" && (why == syscall.ENOSPC || why == syscall.EDQUOT) || op == "commit" && (why == syscall.EACCES || why == syscall.EPERM || why == syscall.EROFS) {
-				continue // is not what such a call says
+				continue // such a call does not return this error
 			}
 			dir := makeWorld(t, nil)
 			s, err := Open(dir, Config{Boot: testBoot})
@@ -120,7 +120,7 @@ func TestStoreThatCannotBeWritten(t *testing.T) {
 	}
 }
 
-// Where there is no store and none can be made, the cause is told, and no damage.
+// If there is no store and none can be made, the error is the cause, and not damage.
 func TestNoStoreAndNoRights(t *testing.T) {
 	dir := filepath.Join(memDir(t), "s")
 	require.NoError(t, os.MkdirAll(filepath.Join(dir, allocDir), 0o700))
@@ -135,7 +135,7 @@ func TestNoStoreAndNoRights(t *testing.T) {
 	require.Empty(t, left(dir))
 }
 
-// A store that is read says what is wrong with its entries, as one that is written does.
+// A store opened for reading reports damaged entries, like one opened for writing.
 func TestReadOnlyStoreOfDamagedEntries(t *testing.T) {
 	dir := makeWorld(t, nil)
 	s, err := Open(dir, Config{Boot: testBoot})
@@ -152,8 +152,8 @@ func TestReadOnlyStoreOfDamagedEntries(t *testing.T) {
 	require.Empty(t, left(dir))
 }
 
-// The lock of a store counts as long as it is open, also when its first user has gone; a store that
-// is closed while a window is in use holds it until that is released.
+// The lock of a store is held as long as the store is open, also after its first user has left. A
+// store that is closed while a window is in use holds it until the window is released.
 func TestLockStaysWithTheStore(t *testing.T) {
 	s, err := Open(memDir(t), Config{LockWait: time.Millisecond})
 	require.NoError(t, err)
@@ -187,9 +187,9 @@ func TestLockStaysWithTheStore(t *testing.T) {
 	require.ErrorIs(t, s.Close(), ErrClosed)
 }
 
-// Something else in the place of a window's later file is damage, whatever its size, and so is one
-// that is too short by a byte.
-func TestEntryLooksAtAllFiles(t *testing.T) {
+// A later file of a window is damaged if it is no regular file, whatever its size, or if it is one
+// byte too short.
+func TestStatusChecksAllFiles(t *testing.T) {
 	for name, row := range map[string]struct {
 		put    func(path string) error
 		wrong  bool
@@ -225,8 +225,8 @@ func TestEntryLooksAtAllFiles(t *testing.T) {
 	}
 }
 
-// A file that is another's is not taken for one of a window, whatever they have in common.
-func TestFilesOfOthers(t *testing.T) {
+// A file of another window is never accepted, whatever the two files have in common.
+func TestFilesOfOtherWindows(t *testing.T) {
 	s := newTestStore(t, Config{})
 	var ents []*Entry
 	for _, name := range []string{"a", "b"} {
@@ -265,12 +265,12 @@ func TestFilesOfOthers(t *testing.T) {
 	require.NoError(t, h.Release())
 }
 
-// A window that does not fit is refused with what there is, and what is set aside is named if there
-// is any. A refusal asks nothing of the files of others, and leaves none.
+// The error of a window that does not fit says how much space there is, and names windows that are
+// set aside if there are any. A refused call examines no files of other windows, and leaves none.
 func TestCapacityIsNamed(t *testing.T) {
 	dir := memDir(t)
-	for asides := range 3 {
-		s, err := Open(dir, Config{Capacity: uint64(2*asides+3) * headerSize})
+	for n := range 3 {
+		s, err := Open(dir, Config{Capacity: uint64(2*n+3) * headerSize})
 		require.NoError(t, err)
 		h, err := makeWindow(s, oneRegion("w", 8))
 		require.NoError(t, err)
@@ -278,13 +278,13 @@ func TestCapacityIsNamed(t *testing.T) {
 		before := segments(t, dir)
 		_, err = s.Create(oneRegion("x", 8))
 		require.ErrorIs(t, err, ErrNoSpace)
-		text := fmt.Sprintf("8192 bytes asked for, %d of the store's capacity of %d are in use by 1 windows", (2*asides+2)*headerSize, (2*asides+3)*headerSize)
+		text := fmt.Sprintf("8192 bytes asked for, %d of the store's capacity of %d are in use by 1 windows", (2*n+2)*headerSize, (2*n+3)*headerSize)
 		require.ErrorContains(t, err, text)
-		require.Equal(t, asides > 0, strings.HasSuffix(err.Error(), fmt.Sprintf(" and %d that are set aside", asides)), "%v", err)
+		require.Equal(t, n > 0, strings.HasSuffix(err.Error(), fmt.Sprintf(" and %d that are set aside", n)), "%v", err)
 		_, err = s.Create(oneRegion("w", 8))
 		require.ErrorIs(t, err, ErrExist)
 		require.Equal(t, before, segments(t, dir))
-		c, err := s.Create(oneRegion("y", 0)) // one page: as much as there is
+		c, err := s.Create(oneRegion("y", 0)) // one page: all the remaining space
 		require.NoError(t, err)
 		require.NoError(t, c.Abort())
 		require.NoError(t, s.Close())
@@ -292,8 +292,8 @@ func TestCapacityIsNamed(t *testing.T) {
 	}
 }
 
-// What was made goes when its creator aborts, also behind the commit, and with it the name; a user
-// that has it goes on.
+// Abort removes the window and its name, also after the commit. A user that has it attached can
+// still use it.
 func TestAbortAfterCommit(t *testing.T) {
 	s := newTestStore(t, Config{})
 	for _, volatile := range []bool{false, true} {
@@ -316,7 +316,7 @@ func TestAbortAfterCommit(t *testing.T) {
 	}
 }
 
-// What dead processes have left is reclaimed when the capacity is short, or the name.
+// When the capacity is short, or the name is taken, Create reclaims what dead processes left.
 func TestReclaimedWhenShort(t *testing.T) {
 	for _, short := range []string{"capacity", "name"} {
 		cfg := Config{Boot: testBoot}
@@ -350,7 +350,7 @@ func TestReclaimedWhenShort(t *testing.T) {
 		require.NoError(t, h.Release())
 		require.NoError(t, s.Close())
 		if short == "name" {
-			// its name went before the failure: who opens the store next does the rest
+			// Its name was removed before the failure: the next Open does the rest.
 			s, err = Open(s.Dir(), cfg)
 			require.NoError(t, err)
 			require.NoError(t, s.Close())
@@ -363,8 +363,8 @@ func TestReclaimedWhenShort(t *testing.T) {
 	}
 }
 
-// An upgrade that was interrupted writes only the headers that are not written yet.
-func TestUpgradeGoesOn(t *testing.T) {
+// An interrupted upgrade writes only the remaining headers.
+func TestUpgradeContinues(t *testing.T) {
 	start := layout1(t)
 	done := func(all []string) (n int) {
 		for _, step := range all {
@@ -387,8 +387,8 @@ func TestUpgradeGoesOn(t *testing.T) {
 	}
 }
 
-// What a new database gets back: of several windows with one name the youngest, what somebody uses
-// and goes with its last user, and nothing that was removed, that is litter, or that has no name.
+// Repair restores the youngest of several windows with one name, and volatile windows in use. It
+// does not restore removed windows, leftovers, and orphans without a name.
 func TestRepairedWindows(t *testing.T) {
 	dir := memDir(t)
 	var youngest ID
@@ -457,8 +457,8 @@ func TestRepairedWindows(t *testing.T) {
 	require.Empty(t, left(dir))
 }
 
-// An entry that is older than the header of its file takes over what the header says; one that says
-// more than that stays.
+// An entry that is older than the header of its file takes over what the header says. Other entries
+// stay.
 func TestEntriesOlderThanFiles(t *testing.T) {
 	var said []string
 	s := newTestStore(t, Config{Notice: func(text string, _ bool) { said = append(said, text) }})
@@ -470,7 +470,8 @@ func TestEntriesOlderThanFiles(t *testing.T) {
 		wantVolatile bool
 		wantFlags    uint32
 	}{
-		{Creating, false, headDoomed, Creating, false, headDoomed}, // nobody has ever had it
+		// no process has ever attached to it
+		{Creating, false, headDoomed, Creating, false, headDoomed},
 		{Creating, true, headDoomed | headVolatile, Creating, true, headDoomed | headVolatile},
 		{Ready, false, headDoomed, Deleting, false, headDoomed},
 		{Deleting, false, headDoomed, Deleting, false, headDoomed},
@@ -512,8 +513,8 @@ func TestEntriesOlderThanFiles(t *testing.T) {
 	}
 }
 
-// Of several things that are wrong with a window the first is named: the header, then the files in
-// their order.
+// The first problem of a window is reported: that of the header, then those of the files in their
+// order.
 func TestFirstProblem(t *testing.T) {
 	s := newTestStore(t, Config{})
 	h, err := makeWindow(s, Request{Name: "w", Structure: 3, Files: []uint64{8, 0, 0}, Regions: []Region{{Size: 8, Unit: 1}}})

@@ -18,9 +18,9 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// strayStore is a store with one window of three files that the database has no entry of, and how
-// to open it again.
-func strayStore(t *testing.T) (dir string, ent *Entry, open func(cfg Config) *Store) {
+// orphanStore makes a store with one window of three files that has no entry. open opens the store
+// again.
+func orphanStore(t *testing.T) (dir string, ent *Entry, open func(cfg Config) *Store) {
 	t.Helper()
 	dir = memDir(t)
 	s, err := Open(dir, Config{Boot: testBoot})
@@ -43,7 +43,7 @@ func strayStore(t *testing.T) (dir string, ent *Entry, open func(cfg Config) *St
 	}
 }
 
-// oneAside is the only thing that is set aside.
+// oneAside returns the only orphan that is set aside.
 func oneAside(t *testing.T, s *Store) Aside {
 	t.Helper()
 	all, err := s.SetAside()
@@ -52,8 +52,8 @@ func oneAside(t *testing.T, s *Store) Aside {
 	return all[0]
 }
 
-// What becomes of files without an entry, by what is in them.
-func TestStrayFiles(t *testing.T) {
+// What happens to orphans, by their contents.
+func TestOrphanFiles(t *testing.T) {
 	patch := func(at int64, b ...byte) func(t *testing.T, path string) {
 		return func(t *testing.T, path string) {
 			f, err := os.OpenFile(path, os.O_RDWR, 0)
@@ -68,13 +68,13 @@ func TestStrayFiles(t *testing.T) {
 	instead := func(put func(path string) error) func(t *testing.T, path string) {
 		return func(t *testing.T, path string) { require.NoError(t, errors.Join(os.Remove(path), put(path))) }
 	}
-	const whole, gone = "whole", "" // it can be restored; it is not there any more
+	const whole, gone = "whole", "" // it can be restored; it was removed
 	for name, row := range map[string]struct {
 		which  int // of the files
 		damage func(t *testing.T, path string)
 		wants  string // why the window cannot be restored
 		is     error
-		files  int // that are left
+		files  int // files that are left
 	}{
 		"nothing":            {0, func(*testing.T, string) {}, whole, nil, 3},
 		"no header, data":    {0, patch(0, make([]byte, headerSize)...), "its header is lost", ErrCorrupt, 3},
@@ -95,7 +95,7 @@ func TestStrayFiles(t *testing.T) {
 		"a link":             {1, instead(func(p string) error { return os.Symlink("lock", p) }), "its file", ErrGone, 3},
 		"a newer one":        {0, patch(0, append([]byte("WEFTNAM3"), flagsBytes(3)...)...), "has layout 3", ErrVersion, 3},
 	} {
-		dir, ent, open := strayStore(t)
+		dir, ent, open := orphanStore(t)
 		row.damage(t, filepath.Join(dir, allocDir, ent.Files[row.which].ID.String()+suffix))
 		var said notices
 		s := open(Config{Notice: said.add})
@@ -132,10 +132,10 @@ func TestStrayFiles(t *testing.T) {
 	}
 }
 
-// A window of which a file has another's header, or another's file is in its place, cannot be
-// restored, and what its entry does not know is not taken for its own.
-func TestStrayFilesOfOthers(t *testing.T) {
-	dir, ent, open := strayStore(t)
+// A window cannot be restored if one of its files has the header of another file. A file that the
+// entry does not name is not part of the window.
+func TestOrphanFilesOfOtherWindows(t *testing.T) {
+	dir, ent, open := orphanStore(t)
 	path := func(id ID) string { return filepath.Join(dir, allocDir, id.String()+suffix) }
 	first := readAll(t, path(ent.ID))
 	require.NoError(t, os.WriteFile(path(ID{1}), first, 0o600))
@@ -151,7 +151,7 @@ func TestStrayFilesOfOthers(t *testing.T) {
 	_, err = s.Restore("w", "")
 	require.NoError(t, err)
 
-	// A copy of the second file, beside a window that has all that it knows.
+	// A copy of the second file, next to a complete window.
 	require.NoError(t, os.Remove(path(ID{1})))
 	require.NoError(t, os.WriteFile(path(ID{2}), readAll(t, path(ent.Files[1].ID)), 0o600))
 	a := oneAside(t, s)
@@ -165,7 +165,7 @@ func TestStrayFilesOfOthers(t *testing.T) {
 	require.NoError(t, err)
 	require.NoError(t, h.Release())
 
-	// An entry that names a file that another window has.
+	// An entry that names a file of another window.
 	require.NoError(t, s.Close())
 	emptyDatabase(t, dir)
 	s = open(Config{})
@@ -181,15 +181,15 @@ func TestStrayFilesOfOthers(t *testing.T) {
 	require.ErrorContains(t, a.Problem, "its file "+ent.Files[1].ID.String()+" is lost")
 }
 
-// The first thing that is wrong with what is set aside is what is said of it.
-func TestStrayWithTwoFaults(t *testing.T) {
-	dir, ent, open := strayStore(t)
+// The first problem of an orphan is reported.
+func TestOrphanWithTwoFaults(t *testing.T) {
+	dir, ent, open := orphanStore(t)
 	require.NoError(t, os.Truncate(filepath.Join(dir, allocDir, ent.ID.String()+suffix), headerSize))
 	require.NoError(t, os.Remove(filepath.Join(dir, allocDir, ent.Files[1].ID.String()+suffix)))
 	require.ErrorContains(t, oneAside(t, open(Config{})).Problem, "has 4096 bytes of 8192")
 }
 
-// A header is read once if it is whole, and again, twice, if one of its words is torn.
+// A whole header is read once. A header with a torn word is read three times.
 func TestHeadersAreReadAgain(t *testing.T) {
 	reads := 0
 	s, err := Open(memDir(t), Config{System: func(op, path string, _, _ int, call func() error) error {
@@ -225,12 +225,12 @@ func TestHeadersAreReadAgain(t *testing.T) {
 	require.NoError(t, s.Close())
 }
 
-// A long entry that is written anew does not touch the one that counts until it is there.
+// Writing a long entry again does not touch the valid one before the new one is complete.
 func TestLongEntryIsNotOverwritten(t *testing.T) {
 	dir := withoutDatabase(t)
 	var s *Store
 	var id ID
-	places := map[uint64]bool{}
+	offsets := map[uint64]bool{}
 	name := "long"
 	s, err := Open(filepath.Join(dir, "s"), Config{Boot: testBoot, Step: func(step string) {
 		if step == "header:entry" {
@@ -240,7 +240,7 @@ func TestLongEntryIsNotOverwritten(t *testing.T) {
 		}
 		if step == "header:synced" {
 			b := readAll(t, s.path(id))
-			places[binary.NativeEndian.Uint64(b[offEntryAt:])] = true
+			offsets[binary.NativeEndian.Uint64(b[offEntryAt:])] = true
 		}
 	}})
 	require.NoError(t, err)
@@ -253,16 +253,16 @@ func TestLongEntryIsNotOverwritten(t *testing.T) {
 		name = as
 		require.NoError(t, s.update(func(tx *txn) error { return tx.forget(&Entry{ID: id}) }))
 	}
-	require.Len(t, places, 2)
+	require.Len(t, offsets, 2)
 	require.NoError(t, s.Close())
 }
 
-// What is set aside has the size of all its files and the time of the youngest, whether the first
-// of them is there or not.
-func TestStraySizeAndTime(t *testing.T) {
+// An orphan that is set aside has the size of all its files and the time of the youngest, whether
+// its first file exists or not.
+func TestOrphanSizeAndTime(t *testing.T) {
 	for _, lost := range []int{-1, 0} {
 		for youngest := range 3 {
-			dir, ent, open := strayStore(t)
+			dir, ent, open := orphanStore(t)
 			var want uint64
 			at := time.Now().Add(-time.Hour).Truncate(time.Second)
 			for i, f := range ent.Files {
@@ -288,10 +288,10 @@ func TestStraySizeAndTime(t *testing.T) {
 	}
 }
 
-// A file that vanishes while somebody looks is none; one that cannot be opened or read is set
+// A file that vanishes during the inspection is no orphan. One that cannot be opened or read is set
 // aside, with the cause.
-func TestStrayThatCannotBeRead(t *testing.T) {
-	dir, ent, open := strayStore(t)
+func TestOrphanThatCannotBeRead(t *testing.T) {
+	dir, ent, open := orphanStore(t)
 	for _, row := range []struct {
 		op    string
 		why   error
@@ -322,7 +322,7 @@ func TestStrayThatCannotBeRead(t *testing.T) {
 		failing = false
 		require.NoError(t, s.Close())
 	}
-	// Whether there is data cannot be known: it is not removed.
+	// If reading fails, the file is not removed.
 	f := filepath.Join(dir, allocDir, ID{3}.String()+suffix)
 	require.NoError(t, os.WriteFile(f, make([]byte, headerSize), 0o600))
 	n := 0
@@ -338,7 +338,7 @@ func TestStrayThatCannotBeRead(t *testing.T) {
 	require.NoFileExists(t, f, "it was seen to be empty")
 }
 
-// Of several with one name it is said which one by its id, and what is in use keeps its name.
+// Of several orphans with one name, the ID selects one. A name in use cannot be taken.
 func TestRestoreOneOfSeveral(t *testing.T) {
 	dir := memDir(t)
 	var ids []ID
@@ -366,7 +366,7 @@ func TestRestoreOneOfSeveral(t *testing.T) {
 	require.ErrorIs(t, err, ErrExist)
 	require.ErrorContains(t, err, `"w" (ready, made `)
 
-	// Somebody has opened it since.
+	// A process has opened it since.
 	f, err := os.Open(s.path(ids[0]))
 	require.NoError(t, err)
 	ok, err := tryLock(f, false)
@@ -384,8 +384,8 @@ func TestRestoreOneOfSeveral(t *testing.T) {
 	requireSound(t, s)
 }
 
-// Before the files of what is dropped go, the first one says that it was removed, in its layout;
-// the others go before it.
+// Before Drop removes files, it flags the first one as doomed, in its layout. The other files are
+// removed before it.
 func TestDropMarksFirst(t *testing.T) {
 	for layout := 1; layout <= 2; layout++ {
 		var dir string
@@ -393,7 +393,7 @@ func TestDropMarksFirst(t *testing.T) {
 		var files []ID
 		if layout == 2 {
 			var ent *Entry
-			dir, ent, _ = strayStore(t)
+			dir, ent, _ = orphanStore(t)
 			id = ent.ID
 			for _, f := range ent.Files {
 				files = append(files, f.ID)
@@ -426,7 +426,7 @@ func TestDropMarksFirst(t *testing.T) {
 					}
 				}
 				_, err := os.Lstat(s.path(id))
-				require.Equal(t, left > 0, err == nil, "the first one goes last")
+				require.Equal(t, left > 0, err == nil, "the first one is removed last")
 			}
 			steps = append(steps, name)
 		}})
@@ -439,7 +439,7 @@ func TestDropMarksFirst(t *testing.T) {
 	}
 }
 
-// An epoch count that is damaged is not vouched for, whatever the entry says.
+// A damaged epoch count is never trusted, whatever the entry says.
 func TestDamagedCount(t *testing.T) {
 	s := newTestStore(t, Config{})
 	h, err := makeWindow(s, oneRegion("w", 64))
@@ -450,7 +450,7 @@ func TestDamagedCount(t *testing.T) {
 	_, err = h.Epochs()
 	require.ErrorIs(t, err, ErrCorrupt)
 	require.ErrorIs(t, h.Raise(4), ErrCorrupt)
-	require.Equal(t, damaged, epochsWord(h.maps[0]).Load(), "it is changed no more")
+	require.Equal(t, damaged, epochsWord(h.maps[0]).Load(), "it is not changed")
 	e, err := s.Stat("w")
 	require.NoError(t, err)
 	require.ErrorIs(t, e.Problem, ErrCorrupt)

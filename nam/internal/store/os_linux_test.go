@@ -18,7 +18,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// closed is a file that the kernel knows no more.
+// closed returns a closed file.
 func closed(t *testing.T) *os.File {
 	t.Helper()
 	f, err := os.Create(filepath.Join(t.TempDir(), "closed"))
@@ -57,8 +57,7 @@ func TestBootID(t *testing.T) {
 	require.Equal(t, ID{5}, newTestStore(t, Config{Boot: ID{5}}).boot)
 }
 
-// A file has data if there is a byte that is not zero, wherever it is. Holes, reserved blocks and
-// zeros are none.
+// A file has data if any byte is not zero. Holes, reserved blocks and zeros are no data.
 func TestHasData(t *testing.T) {
 	const block = 1 << 16
 	for _, size := range []int64{0, 1, block - 1, block, block + 1, 3*block + 5} {
@@ -92,7 +91,7 @@ func TestHasData(t *testing.T) {
 			}
 		}
 	}
-	// What is only a hole is not read, however large it is.
+	// A hole is not read, however large it is.
 	f := create(t, nil)
 	require.NoError(t, f.Truncate(1<<40))
 	data, err := hasData(f)
@@ -112,7 +111,7 @@ func TestHasData(t *testing.T) {
 	require.ErrorIs(t, err, unix.EBADF, "it cannot be read")
 }
 
-// A lock is taken, or somebody else has it, or an error names the file.
+// tryLock takes the lock, or finds it taken, or returns an error that names the file.
 func TestTryLock(t *testing.T) {
 	a := create(t, nil)
 	b, err := os.Open(a.Name())
@@ -128,7 +127,7 @@ func TestTryLock(t *testing.T) {
 		require.NoError(t, unlock(a))
 		ok, err = tryLock(b, true)
 		require.NoError(t, err)
-		require.True(t, ok, "what was let go is free")
+		require.True(t, ok, "an unlocked file is free")
 		require.NoError(t, unlock(b))
 	}
 	c := closed(t)
@@ -138,13 +137,13 @@ func TestTryLock(t *testing.T) {
 	require.Error(t, unlock(c))
 }
 
-func TestPlaces(t *testing.T) {
+func TestIdentities(t *testing.T) {
 	dir := t.TempDir()
 	a, b := create(t, nil), create(t, nil)
 	again, err := os.Open(a.Name())
 	require.NoError(t, err)
 	defer again.Close()
-	places := map[[2]uint64]bool{}
+	seen := map[[2]uint64]bool{}
 	for _, f := range []*os.File{a, b, again} {
 		p, err := identityOf(f)
 		require.NoError(t, err)
@@ -152,12 +151,12 @@ func TestPlaces(t *testing.T) {
 		require.NoError(t, err)
 		sys := st.Sys().(*syscall.Stat_t)
 		require.Equal(t, [2]uint64{uint64(sys.Dev), sys.Ino}, p)
-		places[p] = true
+		seen[p] = true
 		uid, ok := Owner(st)
 		require.True(t, ok)
 		require.EqualValues(t, os.Geteuid(), uid)
 	}
-	require.Len(t, places, 2)
+	require.Len(t, seen, 2)
 	_, err = identityOf(closed(t))
 	require.ErrorContains(t, err, "closed")
 	p, err := identityOfDir(dir)
@@ -180,13 +179,13 @@ func TestPlaces(t *testing.T) {
 	require.False(t, ok)
 }
 
-// fakeInfo is of a file of which nobody knows the owner.
+// fakeInfo describes a file whose owner is not known.
 type fakeInfo struct{ fs.FileInfo }
 
 func (fakeInfo) Sys() any { return nil }
 
-// A file gets its size and its blocks, also where the kernel cannot reserve them; as many bytes as
-// this process may write, and not one more.
+// reserve gives a file its size and its blocks, also if the kernel cannot reserve them; up to the
+// limit of this process, and not one byte more.
 func TestReserve(t *testing.T) {
 	const piece = 1 << 20
 	for _, size := range []uint64{1, headerSize, piece - 1, piece, piece + 1, 2*piece + 5} {
@@ -223,7 +222,7 @@ func TestReserve(t *testing.T) {
 	require.ErrorContains(t, above, "1048577 bytes are more than the limit of this process for one file (1048576)")
 }
 
-// On a file system that reserves nothing, zeros are written; all works.
+// On a file system without fallocate, zeros are written; everything works.
 func TestStoreWithoutFallocate(t *testing.T) {
 	dir := t.TempDir()
 	if err := unix.Mount("none", dir, "ramfs", 0, ""); err != nil {
@@ -245,7 +244,7 @@ func TestStoreWithoutFallocate(t *testing.T) {
 	require.NoError(t, s.Close())
 }
 
-// Blocks for removals are set aside when a store is made; the file is no longer for it.
+// Blocks for removals are reserved when a store is made; the file does not become longer.
 func TestReserveMeta(t *testing.T) {
 	f := create(t, []byte("data"))
 	reserveMeta(f)
@@ -264,7 +263,7 @@ func TestReserveMeta(t *testing.T) {
 	require.GreaterOrEqual(t, st.Sys().(*syscall.Stat_t).Blocks*512, int64(1<<20))
 }
 
-// present says which pages of a mapping are there.
+// present says which pages of a mapping are present.
 func present(t *testing.T, m []byte) string {
 	t.Helper()
 	f, err := os.Open("/proc/self/pagemap")
@@ -283,7 +282,7 @@ func present(t *testing.T, m []byte) string {
 	return all.String()
 }
 
-// What cannot be mapped for want of room is an error of that kind.
+// A mapping that fails for lack of memory is ErrNoSpace.
 func TestMapFile(t *testing.T) {
 	s := newTestStore(t, Config{})
 	f := create(t, make([]byte, headerSize))
@@ -319,8 +318,8 @@ func requirePopulate(t *testing.T) {
 	}
 }
 
-// Populate makes a region present from the first page to the last, in pieces, and no more of one
-// when it is told to stop.
+// Populate makes a region present from the first page to the last, in pieces. It stops between two
+// pieces.
 func TestPopulateRegion(t *testing.T) {
 	requirePopulate(t)
 	const size = 2*populateBytes + 5
@@ -348,7 +347,7 @@ func TestPopulateRegion(t *testing.T) {
 	require.NoError(t, s.Close())
 }
 
-// A lock of bytes keeps others from exactly these bytes, until it is let go or its file is closed.
+// lockRange excludes others from exactly these bytes, until it is unlocked or its file is closed.
 func TestLockRange(t *testing.T) {
 	s := newTestStore(t, Config{})
 	h, err := makeWindow(s, Request{Name: "w", Files: []uint64{100}, Regions: []Region{{Size: 50, Unit: 1}, {Size: 36, Unit: 1, Offset: 64}}})

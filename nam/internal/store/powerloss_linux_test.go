@@ -20,11 +20,11 @@ import (
 	"weft/nam/internal/powerloss"
 )
 
-// told describes states of a disk, each once.
+// describer describes states of a disk, each once.
 type describer struct {
 	t       *testing.T
 	boot    ID
-	without bool // the database, which is made anew from the files
+	without bool // without the database, which is made again from the files
 	seen    map[string]string
 }
 
@@ -51,15 +51,14 @@ func (d *describer) describe(s *powerloss.State) string {
 	return text
 }
 
-// forcesNobodyNeeds are the forces without which no promise is broken, and why they are there.
-var forcesNobodyNeeds = map[string]string{
+var redundantForces = map[string]string{
 	"syncFile by upgradeFile": "what a program of layout 1 wrote and did not force is vouched for from here on",
 	"syncFile by flush":       "settle forces the same again, with the store locked; so that this takes no time",
 }
 
-// The machine stops at any moment of a protocol, and of what was not forced to the disk any part is
-// lost. Then the store is as it was at some moment between the last call that had returned and the
-// stop. And each force is needed: without it, some stop leaves less.
+// The machine stops at any moment of a protocol, and any part of what was not forced to the disk is
+// lost. Then the store is in a state that it had at some moment between the return of the last call
+// and the stop. And each force is needed: without it, some stop breaks this.
 func TestPowerLoss(t *testing.T) {
 	t.Parallel()
 	needed, asked := map[string]bool{}, map[string]bool{}
@@ -80,12 +79,12 @@ func TestPowerLoss(t *testing.T) {
 		full := make([]string, end+1) // if nothing is lost
 		for at := d.Start(); at <= end; at++ {
 			full[at] = texts.describe(d.Full(at))
-			if name != "repair" { // which begins with a database that nobody can use
+			if name != "repair" { // it begins with a database that cannot be used
 				require.NotContains(t, full[at], "BAD", name)
 			}
 		}
 		lossAt := func(without string) string {
-			for _, at := range returned { // the files alone say it all, too
+			for _, at := range returned { // the files alone have all of it
 				texts.without = true
 				all, wrong := texts.describe(d.Full(at)), ""
 				d.States(at, without, func(s *powerloss.State) {
@@ -136,13 +135,13 @@ func TestPowerLoss(t *testing.T) {
 		d.Close()
 	}
 	for force := range asked {
-		_, explained := forcesNobodyNeeds[force]
+		_, explained := redundantForces[force]
 		assert.NotEqual(t, needed[force], explained, "%s: needed %v, explained %v", force, needed[force], explained)
 	}
 }
 
-// A force that has failed has lost what it was to force, also if the next one succeeds. The caller
-// is told, and the window never vouches for it, whatever is done with it later.
+// A failed force has lost the data, even if the next force succeeds. The caller gets the error, and
+// the window never counts these epochs as certain, whatever is done with it later.
 func TestFailedForce(t *testing.T) {
 	t.Parallel()
 	for _, name := range []string{"create", "create epoch", "use", "use, epochs", "reader last", "reader after a kill"} {
@@ -175,11 +174,11 @@ func TestFailedForce(t *testing.T) {
 				window = map[bool]string{true: "epoch2", false: "new"}[window == "epoch"]
 			}
 			again := protocol{do: func(s *Store, done func()) error {
-				// a reader and a writer that puts nothing
+				// a reader, and a writer that writes nothing
 				for _, readOnly := range []bool{true, false} {
 					if h, err := s.Attach(window, readOnly, false); err == nil {
 						h.Region(0)
-						_ = h.Release() // its error may be the one of before
+						_ = h.Release() // its error may be the earlier one
 					}
 				}
 				return nil

@@ -12,7 +12,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// readOnlyMount mounts dir at another place, read-only.
+// readOnlyMount mounts dir read-only on another directory.
 func readOnlyMount(t *testing.T, dir string) string {
 	t.Helper()
 	at := t.TempDir()
@@ -24,8 +24,8 @@ func readOnlyMount(t *testing.T, dir string) string {
 	return at
 }
 
-// A store on a file system that cannot be written is read: whole ones, those of layout 1, damaged
-// and older ones.
+// A store on a read-only file system can be read: whole stores, those of layout 1, damaged and
+// older ones.
 func TestReadOnlyStore(t *testing.T) {
 	dir := makeWorld(t, nil)
 	requireReadOnly := func(t *testing.T, s *Store) {
@@ -127,7 +127,7 @@ func TestReadOnlyStore(t *testing.T) {
 	})
 }
 
-// setImmutable makes a file one that even root cannot remove.
+// setImmutable makes a file immutable: even root cannot remove it.
 func setImmutable(t *testing.T, path string, on bool) {
 	t.Helper()
 	const immutable = 0x10
@@ -147,7 +147,7 @@ func setImmutable(t *testing.T, path string, on bool) {
 	}
 }
 
-// What a dead process left and cannot be reclaimed is told; the store opens, and goes on.
+// Leftovers that cannot be reclaimed are reported; the store opens and works.
 func TestLeftoverThatCannotBeReclaimed(t *testing.T) {
 	dir := t.TempDir()
 	s, err := Open(dir, Config{Boot: testBoot})

@@ -12,8 +12,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// asked notes what a store asks of the system: locks, mappings, forces and changes of the files of
-// windows.
+// callLog collects a store's calls of the operating system: locks, mappings, forces and changes of
+// the files of windows.
 type callLog struct{ all []string }
 
 func (a *callLog) call(op, path string, _, _ int, call func() error) error {
@@ -34,24 +34,24 @@ func (a *callLog) by(t *testing.T, fn func() error) string {
 	return strings.Join(a.all, " ")
 }
 
-// What a user asks of the system when it comes and when it leaves. Whoever may write first marks
-// the window. Who has written forces both files before the store is locked; the last one that
-// leaves does again, under the lock, and marks the window as clean. Nobody else forces anything.
+// The calls of a user when it attaches and when it leaves. The first writer marks the window. A
+// writer forces both files before it locks the store. The last user forces them again, under the
+// lock, and marks the window as clean. No other user forces anything.
 func TestWhatUsersForce(t *testing.T) {
 	const (
 		attach = "lock map map"
 		marks  = "lock map syncRange map"
 		flush  = "syncFile syncFile "
-		look   = "lock"                                  // somebody else uses it
-		settle = "lock syncFile syncFile write syncFile" // and nobody does
-		reader = "lock syncFile syncFile "               // what a killed writer may have left
+		look   = "lock"                                  // another process uses it
+		settle = "lock syncFile syncFile write syncFile" // no other process uses it
+		reader = "lock syncFile syncFile "               // data that a killed writer may have left
 		// the first file last, and the directory twice
 		sweep = "lock remove syncFile remove syncFile"
 	)
 	type world struct {
 		s, other *Store
 		hold     func(readOnly bool) // by another process, until the end
-		killed   func()              // another process has written, and is gone
+		killed   func()              // another process has written, and was killed
 	}
 	for name, row := range map[string]struct {
 		epoch, readOnly bool
@@ -101,7 +101,7 @@ func TestWhatUsersForce(t *testing.T) {
 		}
 		come := a.by(t, func() (err error) { h, err = s.Attach("w", row.readOnly, false); return err })
 		assert.Equal(t, row.come, come, name)
-		second := a.by(t, func() error { // of this process: nothing is asked
+		second := a.by(t, func() error { // a second user in this process makes no calls
 			h2, err := s.Attach("w", row.readOnly, false)
 			require.NoError(t, err)
 			require.Same(t, h, h2)

@@ -12,7 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// A database that is emptied while a store is open is not taken for a new one.
+// A database that is emptied while a store is open is not used as a new one.
 func TestEmptiedDatabase(t *testing.T) {
 	dir := makeWorld(t, nil)
 	s, err := Open(dir, Config{Boot: testBoot})
@@ -36,8 +36,8 @@ func TestEmptiedDatabase(t *testing.T) {
 	require.NoError(t, s.Close())
 }
 
-// The database is damaged while a store is open: calls answer, with an error or not, nobody is left
-// with a lock, and when the database is as it was, so is the store.
+// The database is damaged while a store is open: calls return, with or without an error. No lock
+// stays held. When the database is put back, the store works again.
 func TestDatabaseDamagedWhileOpen(t *testing.T) {
 	dir := makeWorld(t, nil)
 	s, err := Open(dir, Config{Boot: testBoot})
@@ -82,7 +82,7 @@ func TestDatabaseDamagedWhileOpen(t *testing.T) {
 		require.NoError(t, os.WriteFile(meta, whole, 0o600))
 		for file := range segments(t, dir) {
 			if _, ok := before[file]; !ok {
-				// of a window that could not be filed, or not be forgotten
+				// of a window whose entry could not be written or removed
 				require.NoError(t, os.Remove(filepath.Join(dir, allocDir, file)))
 			}
 		}

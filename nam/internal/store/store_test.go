@@ -31,7 +31,7 @@ func oneRegion(name string, size uint64) Request {
 	return Request{Name: name, Files: []uint64{size}, Regions: []Region{{Size: size, Unit: 8}}}
 }
 
-// make runs the create protocol as package nam does.
+// makeWindow runs the create protocol as package nam does.
 func makeWindow(s *Store, req Request) (*Handle, error) {
 	c, err := s.Create(req)
 	if err != nil {
@@ -53,7 +53,7 @@ func makeWindow(s *Store, req Request) (*Handle, error) {
 	return h, nil
 }
 
-// A creation that fails behind its last transaction leaves neither a window nor a name.
+// A creation that fails after its last transaction leaves neither a window nor a name.
 func TestCommitThatFails(t *testing.T) {
 	var s *Store
 	cut := false
@@ -93,7 +93,7 @@ func mustRaise(h *Handle, n uint64) {
 	}
 }
 
-// requireSound checks that files and entries fit together, and that nothing is left of the dead.
+// requireSound checks that files and entries match, and that no leftovers exist.
 func requireSound(t *testing.T, s *Store) {
 	t.Helper()
 	ents, err := s.List()
@@ -109,7 +109,7 @@ func requireSound(t *testing.T, s *Store) {
 			want = append(want, f.ID.String()+suffix)
 		}
 		require.Equal(t, r.Footprint(), sum)
-		if !r.Volatile { // or the files would be litter if the entry were lost
+		if !r.Volatile { // or the files would be leftovers if the entry were lost
 			h, err := s.header(r.Entry)
 			require.NoError(t, err)
 			require.Zero(t, h.flags&headVolatile, "the header of %q says that it is volatile", r.Name)
@@ -124,8 +124,8 @@ func requireSound(t *testing.T, s *Store) {
 	require.ElementsMatch(t, want, got)
 }
 
-// A store that is closed keeps its lock as long as a window is in use, since what is volatile is
-// removed under it: after the last user of each, and not before.
+// A closed store keeps its lock as long as a window is in use, because volatile windows are removed
+// under that lock, each after its last user.
 func TestCloseWhileWindowsAreUsed(t *testing.T) {
 	dir := t.TempDir()
 	s, err := Open(dir, Config{})
@@ -252,7 +252,7 @@ func TestRequestsRefused(t *testing.T) {
 
 func TestRemoveWaitsForLastUser(t *testing.T) {
 	dir := t.TempDir()
-	var stores [3]*Store // each with a file description of its own, as if they were processes
+	var stores [3]*Store // each has its own file description, like a process
 	var err error
 	for i := range stores {
 		stores[i], err = Open(dir, Config{})
@@ -296,7 +296,7 @@ func TestRemoveWaitsForLastUser(t *testing.T) {
 	}
 }
 
-func TestVolatileGoesWithItsLastUser(t *testing.T) {
+func TestVolatileIsRemovedWithItsLastUser(t *testing.T) {
 	dir := t.TempDir()
 	s, err := Open(dir, Config{})
 	require.NoError(t, err)
@@ -304,7 +304,7 @@ func TestVolatileGoesWithItsLastUser(t *testing.T) {
 	req.Volatile = true
 	h, err := makeWindow(s, req)
 	require.NoError(t, err)
-	s2, err := Open(dir, Config{}) // recovery must not take it from the living
+	s2, err := Open(dir, Config{}) // recovery must not remove a window in use
 	require.NoError(t, err)
 	h2, err := s2.Attach("v", false, false)
 	require.NoError(t, err)
@@ -393,10 +393,10 @@ func TestDamage(t *testing.T) {
 	require.NoError(t, os.Remove(file))
 	_, err = s.Attach("w", false, false)
 	require.ErrorIs(t, err, ErrCorrupt)
-	require.NoError(t, s.Remove("w"), "what is damaged can still be removed")
+	require.NoError(t, s.Remove("w"), "a damaged window can still be removed")
 	requireSound(t, s)
 
-	// What is not ours is left alone.
+	// Files with other names are left alone.
 	alien := filepath.Join(dir, allocDir, "notes.txt")
 	require.NoError(t, os.WriteFile(alien, nil, 0o600))
 	s2, err := Open(dir, Config{})
@@ -410,9 +410,9 @@ func TestDamage(t *testing.T) {
 	require.NoError(t, s.Close())
 }
 
-// A byte of an entry that changes on the disk is found, whichever it is, and the entry is taken
-// from the file, which is told. If the file's header is damaged as well, the store is ErrCorrupt,
-// and its memory is left alone.
+// Any changed byte of an entry on the disk is detected. The entry is taken from the file, which is
+// reported. If the file's header is damaged as well, Open returns ErrCorrupt, and the memory is
+// left alone.
 func TestDamagedEntryIsMended(t *testing.T) {
 	dir := memDir(t)
 	s, err := Open(dir, Config{})
@@ -427,8 +427,8 @@ func TestDamagedEntryIsMended(t *testing.T) {
 	meta := filepath.Join(dir, metaName)
 	whole := readAll(t, meta)
 	header := readAll(t, segment)
-	// The newest version on file has this generation or the one after; what is before it in the
-	// entry is the same.
+	// The newest stored version has this generation or the next one. The bytes before the
+	// generation are the same.
 	const same = 4 + 2 + 2
 	mended, refused := 0, 0
 	for at := 0; ; at++ {
@@ -438,13 +438,13 @@ func TestDamagedEntryIsMended(t *testing.T) {
 		}
 		at += i
 		for off := 0; off < len(encoded); off += 7 {
-			// a sample is enough; the codec's own test does all
+			// A sample is enough; the test of the encoding checks all bytes.
 			damaged := append([]byte{}, whole...)
 			damaged[at+off] ^= 0x10
 			require.NoError(t, os.WriteFile(meta, damaged, 0o600))
 			require.NoError(t, os.WriteFile(segment, append([]byte("x"), header[1:]...), 0o600))
 			if s, err := Open(dir, Config{}); err == nil {
-				// an old version of the entry, on a page that is free now
+				// An old version of the entry, on a page that is free now.
 				require.NoError(t, s.Close())
 				break
 			}
@@ -530,7 +530,7 @@ func TestExclusiveHammer(t *testing.T) {
 	require.NoError(t, s.Close())
 }
 
-// Create, attach, remove and list from several stores at once; at the end nothing is left over.
+// Create, attach, remove and list from several stores at once; at the end nothing is left.
 func TestLifecycleHammer(t *testing.T) {
 	dir := t.TempDir()
 	var wg sync.WaitGroup

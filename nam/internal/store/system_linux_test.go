@@ -22,8 +22,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Each call of the system says what it is about, is made, and passes on what the system answers; if
-// what stands between answers instead, it is not made.
+// Each call of the operating system passes its arguments to Config.System and returns its result.
+// If Config.System returns an error, the call is not made.
 func TestCallsOfTheSystem(t *testing.T) {
 	var said []string
 	var answer error
@@ -158,7 +158,7 @@ func TestCallsOfTheSystem(t *testing.T) {
 		}
 		require.NoError(t, unix.Munmap(mapped))
 
-		// What is made of several calls.
+		// Calls that consist of several.
 		dir, said, answer = t.TempDir(), nil, nil
 		require.NoError(t, s.syncDir(dir))
 		fds := left(filepath.Dir(dir))
@@ -189,8 +189,8 @@ func TestCallsOfTheSystem(t *testing.T) {
 	}
 }
 
-// A directory in which others have made theirs, and that cannot be read, is none that would have to
-// be forced; every other error of the force is told.
+// A directory that this user cannot read need not be forced; every other error of the force is
+// returned.
 func TestDirectoryThatCannotBeRead(t *testing.T) {
 	for why, told := range map[error]bool{syscall.EACCES: false, syscall.EPERM: false, syscall.EIO: true, syscall.EROFS: true} {
 		dir := t.TempDir()
@@ -207,7 +207,7 @@ func TestDirectoryThatCannotBeRead(t *testing.T) {
 	}
 }
 
-// A commit that has failed leaves no transaction under way: the database can be closed.
+// A failed commit leaves no open transaction: the database can be closed.
 func TestCommitEndsATransaction(t *testing.T) {
 	for _, fails := range []bool{false, true} {
 		s := &Store{}
@@ -233,7 +233,7 @@ func TestCommitEndsATransaction(t *testing.T) {
 	}
 }
 
-// A full disk and missing rights are known, whatever they come wrapped in.
+// A full disk and missing rights are recognised, however the error is wrapped.
 func TestKindsOfErrors(t *testing.T) {
 	for _, why := range []error{syscall.ENOSPC, syscall.EDQUOT, syscall.EFBIG, syscall.EIO, syscall.EACCES, syscall.EPERM, syscall.EROFS} {
 		wrapped := &fs.PathError{Op: "write", Path: "p", Err: why}

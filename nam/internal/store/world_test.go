@@ -16,23 +16,23 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// A world is a store with windows of all structures and consistencies, whose content says which
-// window, which rank and which byte it is. What tests do to its files is the world's damage; what
-// they ask afterwards is whether a committed window is still there, whole.
+// A world is a store with windows of all structures and consistencies. Each byte of their content
+// depends on the window, the rank and the position. A test damages the world's files and then
+// checks whether each committed window is still there, whole.
 
 var (
 	testBoot  = ID{1, 1}
 	otherBoot = ID{2, 2}
 )
 
-// worldWindow is what a window of the world was made to be.
+// worldWindow describes a window of the world.
 type worldWindow struct {
 	req    Request
 	epochs uint64
 }
 
-// worldWindows are the persistent windows: raw, contiguous and distributed, each with both kinds of
-// sync, and one with so many regions that its entry is behind its data.
+// worldWindows returns the persistent windows: raw, contiguous and distributed, each with both
+// kinds of sync, and one with so many regions that its entry is stored after its data.
 func worldWindows() []worldWindow {
 	var all []worldWindow
 	for i, epoch := range []bool{false, true} {
@@ -81,7 +81,7 @@ func copyStore(t *testing.T, dir string) string {
 	return c
 }
 
-// whole says what is wrong with a window of the world.
+// whole returns what is wrong with a window of the world; nil: nothing.
 func (w *worldWindow) whole(s *Store) error {
 	e, err := s.Stat(w.req.Name)
 	if err != nil {
@@ -136,7 +136,7 @@ func segments(t *testing.T, dir string) map[string]int64 {
 	return all
 }
 
-// notices collects what a store tells.
+// notices collects the notices of a store.
 type notices struct {
 	mu  sync.Mutex
 	all []string
@@ -154,8 +154,8 @@ func (n *notices) String() string {
 	return strings.Join(n.all, "\n")
 }
 
-// openDamaged opens a store whose database was damaged, in whatever way, and brings all back: what
-// Open refuses with ErrCorrupt is repaired, what is set aside is restored.
+// openDamaged opens a store with a damaged database and brings all windows back: it repairs a store
+// that Open refuses with ErrCorrupt, and restores what is set aside.
 func openDamaged(t *testing.T, dir, what string) *Store {
 	t.Helper()
 	before := segments(t, dir)
@@ -181,7 +181,7 @@ func openDamaged(t *testing.T, dir, what string) *Store {
 	return s
 }
 
-// damageWorld does one thing after the other to a file of a world, and calls check after each.
+// damageFile applies one damage after the other to a file, and calls check after each.
 func damageFile(t *testing.T, path string, damages func(whole []byte, yield func(what string, b []byte)), check func(what string)) {
 	t.Helper()
 	whole, err := os.ReadFile(path)
@@ -193,7 +193,7 @@ func damageFile(t *testing.T, path string, damages func(whole []byte, yield func
 	require.NoError(t, os.WriteFile(path, whole, 0o600))
 }
 
-// changeBytes changes a byte in each region of n bytes, and zeroes each region of 512.
+// changeBytes changes one byte in each region of n bytes, and zeroes each region of 512.
 func changeBytes(n int) func([]byte, func(string, []byte)) {
 	return func(whole []byte, yield func(string, []byte)) {
 		b := append([]byte{}, whole...)
