@@ -121,7 +121,7 @@ func TestErrorsTravel(t *testing.T) {
 
 // Each rank with its own file reserves it once, whatever the other ranks pass. It prefaults its
 // region if it has the option. The other ranks do nothing.
-func TestWhoReservesWhat(t *testing.T) {
+func TestReservedFiles(t *testing.T) {
 	for _, row := range []struct {
 		structure Structure
 		sizes     []int

@@ -82,7 +82,7 @@ func TestDefaultDirOfAnotherUserIsRefused(t *testing.T) {
 				if name == "none" {
 					_, err := nam.Open("", nam.Config{MustExist: true})
 					require.ErrorIs(t, err, fs.ErrNotExist)
-					require.NoDirExists(t, top, "who only looks makes nothing")
+					require.NoDirExists(t, top, "opening for reading makes nothing")
 				}
 				s, err := nam.Open("", nam.Config{})
 				if test.wants == "" {
@@ -94,7 +94,7 @@ func TestDefaultDirOfAnotherUserIsRefused(t *testing.T) {
 				require.ErrorContains(t, err, test.wants)
 				require.ErrorContains(t, err, nam.EnvDir, "it says what to do")
 				_, err = nam.Open("", nam.Config{MustExist: true})
-				require.ErrorIs(t, err, nam.ErrAccess, "who only looks is told as well")
+				require.ErrorIs(t, err, nam.ErrAccess, "opening for reading checks it too")
 
 				// A directory that the user names is not checked.
 				t.Setenv(nam.EnvDir, filepath.Join(base, "named"))

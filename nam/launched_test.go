@@ -117,8 +117,8 @@ func rankOfAJob(s *nam.Store) error {
 	})
 }
 
-// tells opens a damaged store on the last rank, and then on rank 0.
-func tells(dir string) error {
+// openInTurn opens a damaged store on the last rank, and then on rank 0.
+func openInTurn(dir string) error {
 	return comm.Main(context.Background(), comm.Config{}, func(c *comm.Comm) error {
 		for _, r := range []int{c.Size() - 1, 0} {
 			if r == c.Rank() {
@@ -140,7 +140,7 @@ func tells(dir string) error {
 
 // Of the ranks of a job, the rank that repairs something reports it, and rank 0 reports what all
 // ranks find.
-func TestOneRankTells(t *testing.T) {
+func TestOneRankReports(t *testing.T) {
 	dir, empty := shortDir(t), shortDir(t)
 	for _, d := range []string{dir, empty} {
 		s, err := nam.Open(d, nam.Config{})
@@ -167,7 +167,7 @@ func TestOneRankTells(t *testing.T) {
 	require.NoError(t, errors.Join(err, f.Close()))
 	var out bytes.Buffer
 	status, err := job.Run(job.Spec{Stdout: &out, Stderr: &out, Timeout: time.Minute, Grace: 10 * time.Second,
-		Parts: []job.Part{{Ranks: 3, Program: os.Args[0], Env: []string{envRole + "=tells", envDir + "=" + dir}}}})
+		Parts: []job.Part{{Ranks: 3, Program: os.Args[0], Env: []string{envRole + "=open in turn", envDir + "=" + dir}}}})
 	require.NoError(t, err)
 	require.Zero(t, status, out.String())
 	require.Equal(t, 1, strings.Count(out.String(), "one of its two meta pages is damaged and is written again"), out.String())

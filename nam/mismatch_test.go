@@ -21,9 +21,9 @@ import (
 	"weft/nam"
 )
 
-// requireAllHear runs a call on all ranks, each of which gets the same error: of that kind, with
+// requireSameErrorOnAll runs a call on all ranks, each of which gets the same error: of that kind, with
 // this text, found at rank peer.
-func requireAllHear(t *testing.T, ranks, peer int, op string, is error, wants string, call func(c *comm.Comm) error) {
+func requireSameErrorOnAll(t *testing.T, ranks, peer int, op string, is error, wants string, call func(c *comm.Comm) error) {
 	t.Helper()
 	errs := make([]error, ranks)
 	require.NoError(t, comm.Run(t.Context(), comm.Config{Ranks: ranks}, func(c *comm.Comm) error {
@@ -57,7 +57,7 @@ func TestRanksDisagree(t *testing.T) {
 		"psnam_window_name on rank 2": {nam.Name("a"), nam.Name("b")},
 	} {
 		for _, swap := range []int{0, 1} {
-			requireAllHear(t, ranks, nam.NoPeer, "allocate", nam.ErrInfo, wants+" is not that of rank 0; it must be the same on all ranks", func(c *comm.Comm) error {
+			requireSameErrorOnAll(t, ranks, nam.NoPeer, "allocate", nam.ErrInfo, wants+" is not that of rank 0; it must be the same on all ranks", func(c *comm.Comm) error {
 				return alloc(s, c, 0, 8, opts[(swap+c.Rank()/2)%2])
 			})
 		}
@@ -104,25 +104,25 @@ func TestRanksDisagree(t *testing.T) {
 		{8, 8, info("psnam_x", ""), nam.ErrInfo, `unknown key "psnam_x"; known are psnam_manifestation, `},
 		{8, 8, info("weft_nam_x", ""), nam.ErrInfo, `unknown key "weft_nam_x"`},
 	} {
-		requireAllHear(t, ranks, ranks-1, "allocate", row.is, row.wants, func(c *comm.Comm) error {
+		requireSameErrorOnAll(t, ranks, ranks-1, "allocate", row.is, row.wants, func(c *comm.Comm) error {
 			if c.Rank() == ranks-1 {
 				return alloc(s, c, row.size, row.unit, row.opt)
 			}
 			return alloc(s, c, 8, 8)
 		})
 	}
-	requireAllHear(t, ranks, 0, "attach", nam.ErrName, `no such window: "x"`, func(c *comm.Comm) error { _, err := s.Attach(c, "x"); return err })
+	requireSameErrorOnAll(t, ranks, 0, "attach", nam.ErrName, `no such window: "x"`, func(c *comm.Comm) error { _, err := s.Attach(c, "x"); return err })
 	for _, opt := range []nam.Option{nam.Volatile, nam.SyncProcess, nam.LibNAM, nam.ManagedContiguous, nam.Name("w"), nam.Mode(0o600), nam.Prefault(true)} {
-		requireAllHear(t, ranks, 2, "attach", nam.ErrInfo, "Attach takes ReadOnly and Unsynced and nothing else", func(c *comm.Comm) error {
+		requireSameErrorOnAll(t, ranks, 2, "attach", nam.ErrInfo, "Attach takes ReadOnly and Unsynced and nothing else", func(c *comm.Comm) error {
 			_, err := s.Attach(c, "x", []nam.Option{nil, nil, opt}[c.Rank()])
 			return err
 		})
 	}
-	requireAllHear(t, ranks, 0, "attach", nam.ErrInfo, "Unsynced is for reading only: add ReadOnly", func(c *comm.Comm) error {
+	requireSameErrorOnAll(t, ranks, 0, "attach", nam.ErrInfo, "Unsynced is for reading only: add ReadOnly", func(c *comm.Comm) error {
 		_, err := s.Attach(c, "x", nam.Unsynced(true))
 		return err
 	})
-	requireAllHear(t, ranks, 0, "attach", nam.ErrInfo, `weft_nam_read_only="x"; legal are`, func(c *comm.Comm) error {
+	requireSameErrorOnAll(t, ranks, 0, "attach", nam.ErrInfo, `weft_nam_read_only="x"; legal are`, func(c *comm.Comm) error {
 		_, err := s.Attach(c, "x", nam.Unsynced(true), info("weft_nam_read_only", "x"))
 		return err
 	})
@@ -220,8 +220,8 @@ func TestTwoStores(t *testing.T) {
 		}
 		rank := max(odd, 1) // the first one that differs from rank 0
 		words := fmt.Sprintf("the store of rank %d is not the store of rank 0; all ranks must open the same directory", rank)
-		requireAllHear(t, 3, nam.NoPeer, "allocate", nam.ErrStore, words, func(c *comm.Comm) error { return alloc(of(c), c, 8, 8) })
-		requireAllHear(t, 3, nam.NoPeer, "attach", nam.ErrStore, words, func(c *comm.Comm) error { _, err := of(c).Attach(c, "w"); return err })
+		requireSameErrorOnAll(t, 3, nam.NoPeer, "allocate", nam.ErrStore, words, func(c *comm.Comm) error { return alloc(of(c), c, 8, 8) })
+		requireSameErrorOnAll(t, 3, nam.NoPeer, "attach", nam.ErrStore, words, func(c *comm.Comm) error { _, err := of(c).Attach(c, "w"); return err })
 	}
 	require.NoError(t, a.Remove("w"))
 	requireEmpty(t, a)
@@ -309,8 +309,8 @@ func TestClosedStore(t *testing.T) {
 	requireError(s.Drop("w"), nam.ErrClosed, "drop", "w")
 	requireError(s.Accept("w"), nam.ErrClosed, "accept", "w")
 	requireError(s.Close(), nam.ErrClosed, "close", s.Dir())
-	requireAllHear(t, 2, 0, "allocate", nam.ErrClosed, `nam: allocate "w" (rank 0): store is closed`, func(c *comm.Comm) error { return alloc(s, c, 8, 8, nam.Name("w")) })
-	requireAllHear(t, 2, 0, "attach", nam.ErrClosed, `nam: attach "w" (rank 0): store is closed`, func(c *comm.Comm) error { _, err := s.Attach(c, "w"); return err })
+	requireSameErrorOnAll(t, 2, 0, "allocate", nam.ErrClosed, `nam: allocate "w" (rank 0): store is closed`, func(c *comm.Comm) error { return alloc(s, c, 8, 8, nam.Name("w")) })
+	requireSameErrorOnAll(t, 2, 0, "attach", nam.ErrClosed, `nam: attach "w" (rank 0): store is closed`, func(c *comm.Comm) error { _, err := s.Attach(c, "w"); return err })
 
 	// A store that is open for reading says why, and changes nothing.
 	s, err = nam.Open(s.Dir(), nam.Config{})
@@ -321,8 +321,8 @@ func TestClosedStore(t *testing.T) {
 	require.NoError(t, err)
 	require.ErrorContains(t, s.ReadOnly(), "Config.ReadOnly is set")
 	requireError(s.Remove("w"), nam.ErrAccess, "remove", "w")
-	requireAllHear(t, 2, 0, "allocate", nam.ErrAccess, "the store is open for reading only", func(c *comm.Comm) error { return alloc(s, c, 8, 8) })
-	requireAllHear(t, 2, 0, "attach", nam.ErrAccess, "and so are its windows", func(c *comm.Comm) error { _, err := s.Attach(c, "w"); return err })
+	requireSameErrorOnAll(t, 2, 0, "allocate", nam.ErrAccess, "the store is open for reading only", func(c *comm.Comm) error { return alloc(s, c, 8, 8) })
+	requireSameErrorOnAll(t, 2, 0, "attach", nam.ErrAccess, "and so are its windows", func(c *comm.Comm) error { _, err := s.Attach(c, "w"); return err })
 	require.NoError(t, s.Close())
 
 	none := filepath.Join(shortDir(t), "none")

@@ -77,7 +77,7 @@ func TestWindowsOfAnotherUser(t *testing.T) {
 	for path, mode := range map[string]fs.FileMode{".": 0o755, "alloc": 0o755, "lock": 0o644, "meta.db": 0o644} {
 		require.NoError(t, os.Chmod(filepath.Join(dir, path), mode))
 	}
-	look := func(list func(*Store) ([]*Allocation, error)) (all []*Allocation) {
+	listAsOther := func(list func(*Store) ([]*Allocation, error)) (all []*Allocation) {
 		t.Helper()
 		require.NoError(t, asOtherUser(t, func() error {
 			s, err := Open(dir, Config{ReadOnly: true})
@@ -91,12 +91,12 @@ func TestWindowsOfAnotherUser(t *testing.T) {
 		require.Contains(t, all[0].Problem, "permission denied")
 		return all
 	}
-	require.Equal(t, "ready", look((*Store).List)[0].State)
+	require.Equal(t, "ready", listAsOther((*Store).List)[0].State)
 
 	older, err := os.ReadFile(filepath.Join(empty, "meta.db"))
 	require.NoError(t, err)
 	require.NoError(t, os.WriteFile(filepath.Join(dir, "meta.db"), older, 0o644))
-	a := look((*Store).SetAside)[0]
+	a := listAsOther((*Store).SetAside)[0]
 	require.EqualValues(t, 8192, a.Footprint)
 	require.WithinDuration(t, time.Now(), a.Created, time.Hour)
 }

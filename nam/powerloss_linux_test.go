@@ -116,7 +116,7 @@ func TestSyncEpochIsOnTheDisk(t *testing.T) {
 		require.NoError(t, s.Close())
 		require.GreaterOrEqual(t, len(complete), ringEpochs)
 		states := 0
-		look := func(at int, atLeast uint64) {
+		check := func(at int, atLeast uint64) {
 			seen := map[string]bool{}
 			d.States(at, "", func(state *powerloss.State) {
 				if sum := state.Sum(); seen[sum] {
@@ -138,10 +138,10 @@ func TestSyncEpochIsOnTheDisk(t *testing.T) {
 			})
 		}
 		for at, fences := range complete {
-			look(at, uint64(fences))
+			check(at, uint64(fences))
 		}
 		for _, at := range d.Positions() {
-			look(at, 0)
+			check(at, 0)
 		}
 		require.Greater(t, states, 20)
 		d.Close()

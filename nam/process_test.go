@@ -41,8 +41,8 @@ func TestMain(m *testing.M) {
 }
 
 func child(role, dir string) error {
-	if role == "tells" {
-		return tells(dir)
+	if role == "open in turn" {
+		return openInTurn(dir)
 	}
 	cfg := nam.Config{}
 	if step, ok := stepper(); ok {

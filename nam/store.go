@@ -268,8 +268,8 @@ func checkDefaultDir(makeIt bool) error {
 // link to one is legal if it belongs to this user too.
 func checkOwned(dir string) error {
 	me := uint32(os.Geteuid())
-	for _, look := range []func(string) (fs.FileInfo, error){os.Lstat, os.Stat} {
-		st, err := look(dir)
+	for _, stat := range []func(string) (fs.FileInfo, error){os.Lstat, os.Stat} {
+		st, err := stat(dir)
 		if err != nil {
 			return err
 		}

@@ -224,7 +224,7 @@ func protocols() map[string]protocol {
 			}
 			return errors.Join(err, h.Release())
 		}},
-		"look": {do: func(s *Store, done func()) error {
+		"list": {do: func(s *Store, done func()) error {
 			list, err := s.List()
 			for _, e := range list {
 				err = errors.Join(err, e.Problem)

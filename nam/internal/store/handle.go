@@ -87,8 +87,8 @@ func (s *Store) attach(readOnly, anyway bool, find func(*txn) (*Entry, error)) (
 			if h.refs == 0 {
 				h.unmap()
 			}
-			return fmt.Errorf("%w: %q counts %d epochs and can vouch for %d of them; look at it with ReadOnly and Unsynced, "+
-				"and take the rest as true with weft nam accept", ErrUnsynced, h.entry.Name, h.rawEpochs, h.vouched)
+			return fmt.Errorf("%w: %q counts %d epochs and can vouch for %d of them; read it with ReadOnly and Unsynced, "+
+				"and accept the rest with weft nam accept", ErrUnsynced, h.entry.Name, h.rawEpochs, h.vouched)
 		}
 		h.refs++
 		s.handles[key] = h

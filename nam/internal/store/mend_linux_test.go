@@ -45,31 +45,31 @@ func asUser(t *testing.T, uid, gid int, fn func()) {
 // its owner removes and changes it. Root may do all.
 func TestAccess(t *testing.T) {
 	const owner, group, other = 1001, 2001, 3001
-	for _, who := range []struct {
+	for _, user := range []struct {
 		name     string
 		uid, gid int
 		shift    int
 	}{{"owner", owner, other, 6}, {"owner in its group", owner, group, 6}, {"group", other, group, 3}, {"other", other, other, 0}, {"root", 0, 0, -1}} {
-		asUser(t, who.uid, who.gid, func() {
+		asUser(t, user.uid, user.gid, func() {
 			for _, mode := range []fs.FileMode{0, 0o400, 0o200, 0o600, 0o040, 0o020, 0o060, 0o004, 0o002, 0o006, 0o642, 0o426, 0o264, 0o777, 0o111} {
 				ent := &Entry{Name: "w", UID: owner, GID: group, Mode: mode}
-				have := mode >> max(who.shift, 0)
+				have := mode >> max(user.shift, 0)
 				for _, row := range []struct {
 					readOnly bool
 					want     fs.FileMode
 					verb     string
 				}{{true, 4, "read"}, {false, 6, "written"}} {
 					err := checkAccess(ent, row.readOnly)
-					if who.shift < 0 || have&row.want == row.want {
-						require.NoError(t, err, "%s, %o", who.name, mode)
+					if user.shift < 0 || have&row.want == row.want {
+						require.NoError(t, err, "%s, %o", user.name, mode)
 						continue
 					}
-					require.ErrorIs(t, err, ErrAccess, "%s, %o", who.name, mode)
-					require.ErrorContains(t, err, fmt.Sprintf("may not be %s by user %d", row.verb, who.uid))
+					require.ErrorIs(t, err, ErrAccess, "%s, %o", user.name, mode)
+					require.ErrorContains(t, err, fmt.Sprintf("may not be %s by user %d", row.verb, user.uid))
 				}
 			}
 			err := checkOwner(&Entry{Name: "w", UID: owner})
-			if who.uid == owner || who.uid == 0 {
+			if user.uid == owner || user.uid == 0 {
 				require.NoError(t, err)
 			} else {
 				require.ErrorIs(t, err, ErrAccess)

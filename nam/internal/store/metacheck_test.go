@@ -226,16 +226,16 @@ func TestDatabaseDamages(t *testing.T) {
 		"above its branch":  {func(d *fakeDatabase) { d.leaf(9, element{key: "o"}) }, 2, ""},
 		"of kind 2":         {func(d *fakeDatabase) { d.leaf(9, element{flags: 2, key: "m"}) }, 2, "element 0 is of kind 0x2"},
 		// Tables.
-		"short table":         {func(d *fakeDatabase) { d.leaf(3, element{flags: 1, key: "t", value: tableAt(4)[:15]}) }, 2, `table "t": a head of 15 bytes`},
-		"no page inside":      {func(d *fakeDatabase) { d.leaf(3, element{flags: 1, key: "t", value: tableAt(0)}) }, 2, `table "t": a page inside that is no leaf`},
-		"half a page inside":  {func(d *fakeDatabase) { d.leaf(3, element{flags: 1, key: "t", value: tableInside(0, boltLeaf)[:31]}) }, 2, "that is no leaf"},
-		"empty page inside":   {func(d *fakeDatabase) { d.leaf(3, element{flags: 1, key: "t", value: tableInside(0, boltLeaf)}) }, 2, ""},
-		"a branch inside":     {func(d *fakeDatabase) { d.leaf(3, element{flags: 1, key: "t", value: tableInside(0, boltBranch)}) }, 2, "that is no leaf"},
-		"kind 3 inside":       {func(d *fakeDatabase) { d.leaf(3, element{flags: 1, key: "t", value: tableInside(0, 3)}) }, 2, "that is no leaf"},
-		"table's root":        {func(d *fakeDatabase) { d.leaf(3, element{flags: 1, key: "t", value: tableAt(1)}) }, 2, `table "t": page 1 of 12`},
-		"too much inside":     {func(d *fakeDatabase) { d.leaf(3, element{flags: 1, key: "t", value: tableInside(2, boltLeaf)[:48]}) }, 2, "page 0 has 2 elements"},
-		"as much inside":      {func(d *fakeDatabase) { d.leaf(3, element{flags: 1, key: "t", value: tableInside(1, boltLeaf)}) }, 2, ""},
-		"value is not looked": {func(d *fakeDatabase) { d.leaf(3, element{key: "t", value: tableAt(1)}) }, 2, ""},
+		"short table":          {func(d *fakeDatabase) { d.leaf(3, element{flags: 1, key: "t", value: tableAt(4)[:15]}) }, 2, `table "t": a head of 15 bytes`},
+		"no page inside":       {func(d *fakeDatabase) { d.leaf(3, element{flags: 1, key: "t", value: tableAt(0)}) }, 2, `table "t": a page inside that is no leaf`},
+		"half a page inside":   {func(d *fakeDatabase) { d.leaf(3, element{flags: 1, key: "t", value: tableInside(0, boltLeaf)[:31]}) }, 2, "that is no leaf"},
+		"empty page inside":    {func(d *fakeDatabase) { d.leaf(3, element{flags: 1, key: "t", value: tableInside(0, boltLeaf)}) }, 2, ""},
+		"a branch inside":      {func(d *fakeDatabase) { d.leaf(3, element{flags: 1, key: "t", value: tableInside(0, boltBranch)}) }, 2, "that is no leaf"},
+		"kind 3 inside":        {func(d *fakeDatabase) { d.leaf(3, element{flags: 1, key: "t", value: tableInside(0, 3)}) }, 2, "that is no leaf"},
+		"table's root":         {func(d *fakeDatabase) { d.leaf(3, element{flags: 1, key: "t", value: tableAt(1)}) }, 2, `table "t": page 1 of 12`},
+		"too much inside":      {func(d *fakeDatabase) { d.leaf(3, element{flags: 1, key: "t", value: tableInside(2, boltLeaf)[:48]}) }, 2, "page 0 has 2 elements"},
+		"as much inside":       {func(d *fakeDatabase) { d.leaf(3, element{flags: 1, key: "t", value: tableInside(1, boltLeaf)}) }, 2, ""},
+		"value is not checked": {func(d *fakeDatabase) { d.leaf(3, element{key: "t", value: tableAt(1)}) }, 2, ""},
 	} {
 		d := newFakeDatabase(1024)
 		row.damage(d)

@@ -42,7 +42,7 @@ func TestWhatUsersForce(t *testing.T) {
 		attach = "lock map map"
 		marks  = "lock map syncRange map"
 		flush  = "syncFile syncFile "
-		look   = "lock"                                  // another process uses it
+		used   = "lock"                                  // another process uses it
 		settle = "lock syncFile syncFile write syncFile" // no other process uses it
 		reader = "lock syncFile syncFile "               // data that a killed writer may have left
 		// the first file last, and the directory twice
@@ -59,16 +59,16 @@ func TestWhatUsersForce(t *testing.T) {
 		come, leave     string
 	}{
 		"writer":                      {come: marks, leave: flush + settle},
-		"writer beside a writer":      {before: func(w *world) { w.hold(false) }, come: attach, leave: flush + look},
-		"writer beside a reader":      {before: func(w *world) { w.hold(true) }, come: marks, leave: flush + look},
+		"writer beside a writer":      {before: func(w *world) { w.hold(false) }, come: attach, leave: flush + used},
+		"writer beside a reader":      {before: func(w *world) { w.hold(true) }, come: marks, leave: flush + used},
 		"writer after a kill":         {before: func(w *world) { w.killed() }, come: attach, leave: flush + settle},
 		"reader":                      {readOnly: true, come: attach, leave: ""},
-		"reader beside a writer":      {readOnly: true, before: func(w *world) { w.hold(false) }, come: attach, leave: look},
+		"reader beside a writer":      {readOnly: true, before: func(w *world) { w.hold(false) }, come: attach, leave: used},
 		"reader, and a kill":          {readOnly: true, between: func(w *world) { w.killed() }, come: attach, leave: reader + settle},
 		"writer, epochs":              {epoch: true, come: attach, leave: ""},
 		"reader, epochs":              {epoch: true, readOnly: true, come: attach, leave: ""},
 		"removed meanwhile":           {between: func(w *world) { require.NoError(t, w.other.Remove("w")) }, come: marks, leave: sweep},
-		"removed, beside another":     {before: func(w *world) { w.hold(true) }, between: func(w *world) { require.NoError(t, w.other.Remove("w")) }, come: marks, leave: look},
+		"removed, beside another":     {before: func(w *world) { w.hold(true) }, between: func(w *world) { require.NoError(t, w.other.Remove("w")) }, come: marks, leave: used},
 		"made volatile":               {between: func(w *world) { require.NoError(t, w.other.SetVolatile(mustStat(w.other, "w").ID, true)) }, come: marks, leave: sweep},
 		"another run, no name for it": {before: func(w *world) { w.s.boot = ID{} }, come: attach, leave: ""},
 	} {
