@@ -21,8 +21,8 @@ import (
 	"weft/nam"
 )
 
-// requireSameErrorOnAll runs a call on all ranks, each of which gets the same error: of that kind, with
-// this text, found at rank peer.
+// requireSameErrorOnAll runs a call on all ranks, each of which gets the same error: of that kind,
+// with this text, found at rank peer.
 func requireSameErrorOnAll(t *testing.T, ranks, peer int, op string, is error, wants string, call func(c *comm.Comm) error) {
 	t.Helper()
 	errs := make([]error, ranks)
