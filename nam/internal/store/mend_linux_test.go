@@ -185,7 +185,7 @@ func TestMendedEntryOfAWindowInUse(t *testing.T) {
 		var said notices
 		other, err := Open(dir, Config{Boot: testBoot, Notice: said.add})
 		require.NoError(t, err)
-		require.Contains(t, said.String(), fmt.Sprintf(`the entry of "w" (%v) is damaged and is taken from its file`, id))
+		require.Contains(t, said.String(), fmt.Sprintf(`the database entry of "w" (%v) is damaged and is taken from its file`, id))
 		e, err := other.StatID(id)
 		require.NoError(t, err)
 		require.Equal(t, state, e.State, name)
@@ -218,7 +218,7 @@ func TestEntriesWithoutACopy(t *testing.T) {
 		require.NoError(t, s.Close())
 		_, err = Open(dir, Config{Boot: testBoot})
 		require.ErrorIs(t, err, ErrCorrupt)
-		require.ErrorContains(t, err, fmt.Sprintf("entry %x: ", key))
+		require.ErrorContains(t, err, fmt.Sprintf("database entry %x: ", key))
 		require.ErrorContains(t, err, why)
 	}
 }

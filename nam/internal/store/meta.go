@@ -335,7 +335,7 @@ func (t *txn) byID(id ID) (*Entry, error) {
 		return nil, err
 	}
 	if ent.ID != id {
-		return nil, fmt.Errorf("%w: entry %v is filed under %v", ErrCorrupt, ent.ID, id)
+		return nil, fmt.Errorf("%w: database entry %v is filed under %v", ErrCorrupt, ent.ID, id)
 	}
 	return ent, nil
 }
@@ -344,7 +344,7 @@ func (t *txn) byID(id ID) (*Entry, error) {
 func (t *txn) entries() (all []*Entry, err error) {
 	all, damaged := t.load()
 	for key, derr := range damaged {
-		err = errors.Join(err, fmt.Errorf("entry %x: %w", key, derr))
+		err = errors.Join(err, fmt.Errorf("database entry %x: %w", key, derr))
 	}
 	return all, err
 }
@@ -355,7 +355,7 @@ func (t *txn) load() (all []*Entry, damaged map[string]error) {
 	for k, v := range each(t.tx.Bucket(bucketEntries)) {
 		ent, err := Decode(v)
 		if err == nil && string(k) != string(ent.ID[:]) {
-			err = fmt.Errorf("%w: entry %v is filed under %x", ErrCorrupt, ent.ID, k)
+			err = fmt.Errorf("%w: database entry %v is filed under %x", ErrCorrupt, ent.ID, k)
 		}
 		if err != nil {
 			damaged[string(k)] = err

@@ -148,7 +148,7 @@ func TestReadOnlyStoreOfDamagedEntries(t *testing.T) {
 	require.NoError(t, s.Close())
 	_, err = Open(dir, Config{Boot: testBoot, ReadOnly: true})
 	require.ErrorIs(t, err, ErrCorrupt)
-	require.ErrorContains(t, err, fmt.Sprintf("entry %x: ", id[:]))
+	require.ErrorContains(t, err, fmt.Sprintf("database entry %x: ", id[:]))
 	require.Empty(t, left(dir))
 }
 

@@ -118,14 +118,14 @@ func (s *Store) mendEntries(tx *txn) ([]*Entry, error) {
 			herr = fmt.Errorf("its file has no entry")
 		}
 		if herr != nil {
-			return nil, fmt.Errorf("entry %x: %w; and the file: %w; weft nam repair -C %s makes a new database without it", key, why, herr, s.dir)
+			return nil, fmt.Errorf("database entry %x: %w; and the file: %w; weft nam repair -C %s makes a new database without it", key, why, herr, s.dir)
 		}
 		ent := h.entry
 		ent.State, ent.Volatile = Ready, h.flags&headVolatile != 0
 		if h.flags&headDoomed != 0 {
 			ent.State = Deleting
 		}
-		s.mended("the entry of %q (%v) is damaged and is taken from its file", ent.Name, ent.ID)
+		s.mended("the database entry of %q (%v) is damaged and is taken from its file", ent.Name, ent.ID)
 		if err := tx.put(ent); err != nil {
 			return nil, err
 		}
@@ -218,7 +218,7 @@ func (s *Store) reconcile(tx *txn, ent *Entry) error {
 	default:
 		return nil
 	}
-	s.mended("the entry of %q (%v) is older than its file, which says that it is %v", ent.Name, ent.ID, ent.State)
+	s.mended("the database entry of %q (%v) is older than its file, which says that it is %v", ent.Name, ent.ID, ent.State)
 	return s.writeEntryLocked(tx, ent, "recover:reconciled")
 }
 
@@ -245,7 +245,7 @@ func (s *Store) recoverOrphans(tx *txn, known map[ID]bool, oneMeta bool) error {
 				if _, err := tx.byName(o.entry.Name); errors.Is(err, ErrName) {
 					ent, err := s.restoreLocked(tx, o, "")
 					if err == nil {
-						s.mended("%q (%v) has no entry and gets the one in its file", ent.Name, ent.ID)
+						s.mended("%q (%v) has no database entry and gets the one in its file", ent.Name, ent.ID)
 						continue
 					} else if !errors.Is(err, ErrAccess) {
 						return err
