@@ -1,14 +1,15 @@
 // SPDX-FileCopyrightText: The weft authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package friend has the doors between the public packages of this module that users do not have.
-// The package that owns a thing sets its functions when the program starts, and never again; a
-// caller has a value of that package, so they are set by then. All may be called concurrently.
+// Package friend holds functions by which the public packages of this module reach into each other,
+// hidden from users. The package that owns a type sets its functions in its initialisation, and
+// they never change. A caller holds a value of that package, so the functions are set by then. All
+// may be called concurrently.
 package friend
 
 import "weft/internal/event"
 
-// Where a *comm.Comm, a *comm.Request or a *rma.Win records what happens to it: nil if it is not
+// The recorder of trace events of a *comm.Comm, a *comm.Request or a *rma.Win; nil if it is not
 // recorded.
 var (
 	EventsOfComm    func(c any) *event.Shared
@@ -16,6 +17,6 @@ var (
 	EventsOfWin     func(w any) *event.Shared
 )
 
-// Record gives a *comm.Request of comm.NewRequestFor, which nobody else has yet, a number, so that
-// its completion is recorded.
+// Record numbers a *comm.Request made by comm.NewRequestFor, so that its completion is recorded.
+// The caller must not have passed the request on yet.
 var Record func(r any, events *event.Shared)
