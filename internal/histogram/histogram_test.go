@@ -15,7 +15,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// from returns the settings where the environment has these variables, and no others.
+// from returns the settings of an environment with only these variables of the histogram.
 func from(t *testing.T, kvs ...string) (Settings, error) {
 	for _, v := range []*env.Variable{env.Histogram.Variable, env.HistogramMin.Variable, env.HistogramMax.Variable, env.HistogramShift.Variable, env.HistogramTypes.Variable} {
 		t.Setenv(v.Name, "")
@@ -27,7 +27,7 @@ func from(t *testing.T, kvs ...string) (Settings, error) {
 	return FromEnvironment()
 }
 
-// count fills a histogram with so many messages of each length.
+// count fills a histogram: messages has the number of messages by length.
 func count(s *Settings, messages map[uint64]uint64) []uint64 {
 	counts := make([]uint64, s.Bins())
 	for length, n := range messages {
@@ -58,7 +58,7 @@ func TestGolden(t *testing.T) {
 	}
 }
 
-// The bins as the reference says them, by loops.
+// The bins as the reference defines them, computed by loops.
 func TestBinsAgainstLoops(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 2))
 	for range 20000 {

@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: The weft authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package histogram is ParaStation MPI's histogram of messages: its environment variables, its
-// bins, its layout.
+// Package histogram implements ParaStation MPI's histogram of message sizes: its environment
+// variables, its bins and its printed layout.
 //
 //	s, err := histogram.FromEnvironment()
 //	counts := make([]uint64, s.Bins())
@@ -10,12 +10,12 @@
 //	err = s.Write(os.Stdout, counts)
 //
 // The limits of the bins are MIN, MIN<<SHIFT, MIN<<2·SHIFT, …, up to the first that is not below
-// MAX. A message is in the first bin whose limit is not below its length, or in the last one: what
-// is larger than MAX counts there too. So MIN=64, MAX=4096, SHIFT=2 are four bins, 64, 256, 1024
-// and 4096. That is release 5.4.7 of ParaStation MPI, whose layout this is; later ones print
-// another row, for what is larger than MAX.
+// MAX. A message counts in the first bin whose limit is not below its length, or in the last bin:
+// messages larger than MAX count there too. So MIN=64, MAX=4096, SHIFT=2 give four bins, 64, 256,
+// 1024 and 4096. The layout is that of release 5.4.7 of ParaStation MPI; later releases print one
+// more row, for messages larger than MAX.
 //
-// The package says nothing of which messages are counted: package comm does.
+// Package comm decides which messages are counted.
 package histogram
 
 import (
@@ -30,10 +30,10 @@ import (
 	"weft/internal/env"
 )
 
-// ErrSetting: a variable has a value that it cannot have. Nothing is lost: the run has not begun.
+// ErrSetting: a variable has an illegal value. Nothing is lost: the run has not begun.
 var ErrSetting = errors.New("bad setting of the histogram")
 
-// Settings say what is counted, and how. They are the same on all ranks.
+// Settings say which messages are counted and in which bins. They are the same on all ranks.
 type Settings struct {
 	On       bool
 	Min, Max uint64   // bytes
@@ -91,8 +91,8 @@ func (s *Settings) Counts(connection string) bool {
 // Bins returns the number of bins.
 func (s *Settings) Bins() int { return s.first(s.Max) + 1 }
 
-// first returns the first bin, of as many as there might be, whose limit is not below a length: the
-// least i with Min<<(i*Shift) ≥ length.
+// first returns the first bin whose limit is not below a length, without regard to the number of
+// bins: the least i with Min<<(i*Shift) ≥ length.
 func (s *Settings) first(length uint64) int {
 	if length <= s.Min {
 		return 0
@@ -106,9 +106,9 @@ func (s *Settings) Bin(length uint64) int { return min(s.first(length), s.first(
 // Limit returns the label of a bin: the largest message in it, unless it is the last.
 func (s *Settings) Limit(bin int) uint64 { return s.Min << (bin * s.Shift) }
 
-// Write prints the histogram: a header and a row for each bin. Labels are right-aligned to the
-// largest of them; two blanks, and the count. The header names the types of connections, as the
-// user wrote them, if not all are counted.
+// Write prints the histogram: a header and a row for each bin. A row is the bin's label,
+// right-aligned to the widest label, two blanks, and the count. The header names the types of
+// connections, as the user wrote them, if not all are counted.
 func (s *Settings) Write(w io.Writer, counts []uint64) error {
 	n := s.Bins()
 	if len(counts) != n {
