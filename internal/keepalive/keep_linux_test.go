@@ -12,7 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// The kernel has the times, in its units.
+// The kernel has got the times, in its units.
 func TestKeep(t *testing.T) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	require.NoError(t, err)
@@ -31,7 +31,7 @@ func TestKeep(t *testing.T) {
 		}
 	}))
 	a, b := net.Pipe()
-	Enable(a, 0) // not of TCP
+	Enable(a, 0) // not TCP
 	require.NoError(t, a.Close())
 	require.NoError(t, b.Close())
 }

@@ -1,27 +1,6 @@
 // SPDX-FileCopyrightText: The weft authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package keepalive has the kernel notice that a machine, or the link to it, has vanished: nobody
-// says so, there is only silence.
-//
-//	after, err := env.DeadAfter.Value()
-//	keepalive.Keep(conn, after)                // conn fails within that time
-//
-// Two things go on at a connection whose other end has vanished. If something was written that
-// nobody acknowledges, the kernel sends it again and again; it gives up when that has gone on for
-// [Times.Silence]. (Where the system has no such limit, this may take minutes.) If not, it probes
-// the other end, first when nothing has come for Times.Idle, then each Times.Interval; it gives up
-// at the first probe that finds Times.Silence over or, where the system has no such limit, when
-// Times.Count probes were not answered. With a silence of four fifths of the whole, and an eighth
-// of it between probes, both are over in time, but for what whole seconds, the grain of probes, add
-// to very short ones.
-//
-// A process that ends, or is killed, is another matter: its kernel says so at once. One that is
-// stopped is not noticed, since its kernel answers; but if so much was sent to it that its kernel
-// takes no more, it counts as vanished after Silence, as far as the system has that limit. So Keep
-// is not for connections within a machine.
-//
-// All functions may be called by any goroutine, and none blocks.
 package keepalive
 
 import (
@@ -32,7 +11,7 @@ import (
 	"weft/internal/env"
 )
 
-// Times are what the kernel is told.
+// Times are the time limits that the kernel is given.
 type Times struct {
 	Silence  time.Duration // for how long data may go unacknowledged
 	Idle     time.Duration // before the first probe
@@ -40,7 +19,7 @@ type Times struct {
 	Count    int           // of probes, where there is no limit to silence
 }
 
-// For returns the times for something that is to be noticed within after; 0 means
+// For returns the times with which a vanished peer is detected within after; 0 means
 // env.DefaultDeadAfter.
 func For(after time.Duration) Times {
 	after = cmp.Or(after, env.DefaultDeadAfter)
@@ -49,9 +28,9 @@ func For(after time.Duration) Times {
 	return t
 }
 
-// Keep has the kernel give up a connection whose other end has vanished, within about after; 0
-// means env.DefaultDeadAfter. Connections that are not of TCP are left alone, and what the kernel
-// refuses stays as it is.
+// Enable lets the kernel fail a connection whose other end has vanished, within about after; 0
+// means env.DefaultDeadAfter. It leaves connections that are not TCP alone, and ignores options
+// that the kernel refuses.
 func Enable(c net.Conn, after time.Duration) {
 	t, ok := c.(*net.TCPConn)
 	if !ok {

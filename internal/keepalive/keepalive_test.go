@@ -12,8 +12,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// Whatever the time is, and whether or not the system limits silence, the end is noticed in time,
-// but for the grain of a second; and not by one lost probe, if there is time for more.
+// A vanished peer is detected in time, up to rounding to a second, whether or not the system limits
+// silence. One lost probe is not enough if there is time for more.
 func TestTimes(t *testing.T) {
 	require.Equal(t, For(env.DefaultDeadAfter), For(0))
 	for after := 2 * time.Second; after <= time.Hour; after = after*21/20 + time.Millisecond {

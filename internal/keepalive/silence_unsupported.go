@@ -10,5 +10,5 @@ import (
 	"time"
 )
 
-// limitSilence does nothing: the system has its own limit, which may be minutes.
+// limitSilence does nothing: the system has a limit, which may be minutes.
 func limitSilence(*net.TCPConn, time.Duration) {}
