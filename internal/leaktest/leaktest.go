@@ -21,9 +21,9 @@ import (
 // envAlone is set in the processes that Alone starts.
 const envAlone = "LEAKTEST_ALONE"
 
-// Main runs the tests of a package and returns the exit status. It is not 0 if a goroutine that
-// the tests started is still there a second after the last of them; its stack is printed then.
-// Goroutines that were there before, as those of other packages' init functions, do not count.
+// Main runs the tests of a package and returns the exit status. It is not 0 if a goroutine that the
+// tests started still exists a second after the last test; its stack is printed then. Goroutines
+// that existed before, such as those of other packages' init functions, do not count.
 func Main(m interface{ Run() int }) (status int) {
 	before := goleak.IgnoreCurrent()
 	status = m.Run()
@@ -37,8 +37,8 @@ func Main(m interface{ Run() int }) (status int) {
 	return 0
 }
 
-// Alone runs the test that calls it once more, in a process of its own, and returns true in that
-// process only. It is for programs that nothing can end: their goroutines end with the process.
+// Alone runs the calling test once more, in a new process, and returns true in that process only.
+// It is for tests of programs that nothing can end: their goroutines end with the process.
 func Alone(t *testing.T) bool {
 	t.Helper()
 	if os.Getenv(envAlone) != "" {

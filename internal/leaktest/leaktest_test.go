@@ -12,7 +12,7 @@ import (
 
 func TestMain(m *testing.M) { os.Exit(Main(m)) }
 
-// tests stands for the tests of a package.
+// tests is a fake of the tests of a package.
 type tests func() int
 
 func (f tests) Run() int { return f() }
