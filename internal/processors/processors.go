@@ -1,20 +1,21 @@
 // SPDX-FileCopyrightText: The weft authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package processors says how many processors this process computes on, and adds one of Go's for
-// what must go on beside.
+// Package processors tells how many goroutines of this process should compute at a time, and adds a
+// spare processor of Go's scheduler for background work.
 //
 //	processors.Spare()
 //	defer processors.Return()
 //	workers := processors.Count()
 //
-// Go's runtime lets GOMAXPROCS goroutines run at a time. When all of them compute, a goroutine that
-// another process has woken waits until the runtime takes a processor away from one, ten
-// milliseconds or more. With one processor of Go's to spare, its thread is woken at once, and the
-// kernel shares the processor of the machine between the two, which it does in fractions of a
-// millisecond. What computes must not count the spare one. The price is that what wakes a goroutine
-// beside one that runs takes the processor of the machine away from that one for a while, which
-// ranks that talk a lot do not want.
+// Go's runtime runs GOMAXPROCS goroutines at a time. When all of them compute, a goroutine that
+// another process has woken waits until the runtime preempts one of them, which takes ten
+// milliseconds or more. With a spare processor of Go's, the kernel wakes a thread for that
+// goroutine at once, and shares the machine's processor between the two threads in fractions of a
+// millisecond. Code that sizes its computation must not count the spare processor.
+//
+// The price: waking a goroutine on the spare processor takes the machine's processor away from a
+// computing goroutine for a while. Ranks that communicate a lot do not want that.
 package processors
 
 import (
@@ -26,11 +27,11 @@ import (
 
 var (
 	mu   sync.Mutex
-	with int // guarded by mu: what GOMAXPROCS is with the spare one; 0: there is none
+	with int // guarded by mu: GOMAXPROCS including the spare processor; 0: there is no spare one
 )
 
-// Count returns the number of goroutines that are to compute at a time: GOMAXPROCS, without the
-// spare one. Any goroutine may call it.
+// Count returns the number of goroutines that should compute at a time: GOMAXPROCS without the
+// spare processor. Any goroutine may call it.
 func Count() int {
 	mu.Lock()
 	defer mu.Unlock()
@@ -38,11 +39,11 @@ func Count() int {
 	if n == with {
 		return n - 1
 	}
-	return n // somebody has set it since
+	return n // the program has set GOMAXPROCS since
 }
 
-// Spare adds a processor, unless there is a spare one or the environment says how many there are.
-// It stops all goroutines for a moment, the first time. Any goroutine may call it.
+// Spare adds a spare processor, unless there is one already or the environment sets GOMAXPROCS.
+// Adding one stops all goroutines for a moment. Any goroutine may call it.
 func Spare() {
 	mu.Lock()
 	defer mu.Unlock()
@@ -53,7 +54,8 @@ func Spare() {
 	runtime.GOMAXPROCS(with)
 }
 
-// Return takes the spare one away again, unless the program has set GOMAXPROCS since.
+// Return removes the spare processor, unless the program has set GOMAXPROCS since Spare. Any
+// goroutine may call it.
 func Return() {
 	mu.Lock()
 	defer mu.Unlock()

@@ -20,7 +20,7 @@ func TestSpare(t *testing.T) {
 	})
 	n := runtime.GOMAXPROCS(0)
 
-	t.Setenv("GOMAXPROCS", "7") // the environment has the last word
+	t.Setenv("GOMAXPROCS", "7") // the environment prevails
 	Spare()
 	require.Equal(t, n, runtime.GOMAXPROCS(0))
 	require.Equal(t, n, Count())
@@ -28,7 +28,7 @@ func TestSpare(t *testing.T) {
 	require.Equal(t, n, runtime.GOMAXPROCS(0))
 	require.NoError(t, os.Unsetenv("GOMAXPROCS"))
 
-	for range 2 { // a second one is none
+	for range 2 { // the second call adds nothing
 		Spare()
 		require.Equal(t, n+1, runtime.GOMAXPROCS(0))
 		require.Equal(t, n, Count())
@@ -40,7 +40,7 @@ func TestSpare(t *testing.T) {
 	}
 
 	Spare()
-	runtime.GOMAXPROCS(n + 3) // the program's own wish
+	runtime.GOMAXPROCS(n + 3) // set by the program
 	require.Equal(t, n+3, Count())
 	Return()
 	require.Equal(t, n+3, runtime.GOMAXPROCS(0))
