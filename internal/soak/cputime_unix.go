@@ -10,7 +10,7 @@ import (
 	"time"
 )
 
-// processorTime returns what processor time this process has used, of all its threads.
+// processorTime returns the processor time that all threads of this process have used.
 func processorTime() time.Duration {
 	var u syscall.Rusage
 	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &u); err != nil {

@@ -12,7 +12,7 @@ import (
 	"weft/internal/soak"
 )
 
-// What grows from round to round is found, and nothing else.
+// Rounds reports what grows from round to round, and nothing else.
 func TestRounds(t *testing.T) {
 	stop, over := make(chan struct{}), make(chan struct{})
 	started := 0

@@ -1,16 +1,16 @@
 // SPDX-FileCopyrightText: The weft authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package soak is for tests that ask whether what a program keeps is a function of what is live:
-// while it runs, they take samples of its live heap, its goroutines and its open descriptors, and
-// compare the second half of the run with the first.
+// Package soak is for tests that look for leaks: whether a program whose live state is constant
+// keeps ever more memory, goroutines or descriptors. They take samples of its live heap, its
+// goroutines and its open descriptors while it runs, and compare late samples with early ones.
 //
 //	stop := soak.Every(20 * time.Millisecond)
 //	… a program whose live state is constant …
 //	require.Empty(t, stop().Growth())
 //
-// What depends on how long a test runs is asked for by the flag -soak (see [Long]); without it the
-// same tests run for a second or less.
+// The flag -soak makes such tests run for minutes (see [Long]). Without it the same tests run for a
+// second or less.
 package soak
 
 import (
@@ -27,7 +27,7 @@ import (
 
 var long = flag.Bool("soak", false, "run the tests of growth for minutes instead of moments")
 
-// Long returns how long a test is to run: all of it with the flag -soak, else a part.
+// Long returns how long a test should run: all with the flag -soak, else part.
 func Long(part, all int) int {
 	if *long {
 		return all
@@ -35,11 +35,11 @@ func Long(part, all int) int {
 	return part
 }
 
-// Sample is what a process has at one moment.
+// Sample is what a process holds at one moment.
 type Sample struct {
-	Heap       uint64 // bytes that the collector has found reachable
+	Heap       uint64 // bytes that the garbage collector has found reachable
 	Goroutines int
-	Files      int // descriptors; zero where nobody says
+	Files      int // open descriptors; 0 where the system does not list them
 }
 
 // Take collects the garbage and takes a sample.
@@ -54,11 +54,11 @@ func Take() Sample {
 	return s
 }
 
-// Series is samples of one run, in their order.
+// Series is the samples of one run, in their order.
 type Series []Sample
 
-// Every takes a sample now and then, on a goroutine of its own, until stop is called. It counts
-// itself in no sample.
+// Every starts a goroutine that takes a sample every d until stop is called. No sample counts that
+// goroutine.
 func Every(d time.Duration) (stop func() Series) {
 	return each(func() <-chan time.Time { return time.After(d) })
 }
@@ -87,17 +87,17 @@ func each(next func() <-chan time.Time) (stop func() Series) {
 	}
 }
 
-// What a run may have more of in its last quarter than in its second. Live state changes from
-// moment to moment, by messages under way and tasks in the window; a leak of a few hundred bytes
-// for each step of a long run is far above that.
+// The growth that is allowed from the second quarter of a run to its last. Live state changes from
+// moment to moment, by messages under way and tasks in flight. A leak of a few hundred bytes for
+// each step of a long run is far above that.
 const (
 	moreHeap       = 2 << 20
 	moreGoroutines = 16
 	moreFiles      = 8
 )
 
-// Growth says what has grown from the second quarter of the samples to the last; "" if nothing has,
-// or if the run was too short to tell.
+// Growth describes what has grown from the second quarter of the samples to the last. It returns ""
+// if nothing has grown, or if there are fewer than 8 samples.
 func (l Series) Growth() string {
 	n := len(l)
 	if n < 8 {
@@ -106,17 +106,17 @@ func (l Series) Growth() string {
 	return strings.Join(grown(l[n/4:n/2], l[n-n/4:], 4, moreHeap, moreGoroutines, moreFiles), "; ")
 }
 
-// grown says of what late has more than early: more than one part in share of what was there and
-// the number given, of each.
+// grown describes what late has more of than early. A median may grow by one part in share and by
+// the number given for its kind (heap, goroutines or files).
 func grown(early, late Series, share, heap, goroutines, files int) (list []string) {
-	look := func(what string, more int, of func(Sample) int) {
+	compare := func(what string, more int, of func(Sample) int) {
 		if a, b := middle(early, of), middle(late, of); b > a+a/share+more {
 			list = append(list, fmt.Sprintf("%s: %d, then %d", what, a, b))
 		}
 	}
-	look("bytes of live heap", heap, func(s Sample) int { return int(s.Heap) })
-	look("goroutines", goroutines, func(s Sample) int { return s.Goroutines })
-	look("descriptors", files, func(s Sample) int { return s.Files })
+	compare("bytes of live heap", heap, func(s Sample) int { return int(s.Heap) })
+	compare("goroutines", goroutines, func(s Sample) int { return s.Goroutines })
+	compare("descriptors", files, func(s Sample) int { return s.Files })
 	return list
 }
 
@@ -130,22 +130,23 @@ func middle(l []Sample, of func(Sample) int) int {
 	return v[len(v)/2]
 }
 
-// What the last rounds may have more of than the first. Live state is the same behind each round,
-// so what a round of a thousand operations leaves would be far above that.
+// The growth that is allowed from the early rounds to the last. Live state is the same after each
+// round, so a round of a thousand operations that leaks exceeds it by far.
 const (
 	roundHeap       = 320 << 10
 	roundGoroutines = 4
 	roundFiles      = 4
 	// roundTime is how many times as long a late round may take as an early one. A cost that grows
-	// with what was done before makes it more than the number of rounds by half.
+	// with the work done before makes late rounds longer by a factor of more than half the number
+	// of rounds.
 	roundTime = 3
 )
 
-// Rounds calls round n times, at least 8, and takes a sample behind each. All rounds must do the
-// same and leave the same. kept says what has grown from the second quarter of them to the last:
-// live heap, goroutines, descriptors. longer says whether the processor time of a round has, from
-// the first quarter; it is of no use where goroutines look while they wait, since that takes what
-// processors are free. Both are "" if nothing has grown.
+// Rounds calls round n times, at least 8, and takes a sample after each. All rounds must do the
+// same and leave the same. kept describes what has grown from the second quarter of the rounds to
+// the last: live heap, goroutines, descriptors. longer says whether the processor time of a round
+// has grown from the first quarter to the last. Where goroutines poll while they wait, longer is of
+// no use, since polling takes all processors that are free. Both are "" if nothing has grown.
 //
 //	kept, longer, err := soak.Rounds(16, func() error { … a thousand messages … })
 func Rounds(n int, round func() error) (kept, longer string, err error) {
@@ -153,8 +154,8 @@ func Rounds(n int, round func() error) (kept, longer string, err error) {
 	var times []time.Duration
 	for i := range 2 * n {
 		if i >= n {
-			// other programs make rounds longer as well; a cost that grows makes each of them
-			// longer
+			// Other programs make some rounds longer, and further rounds outweigh that. A cost that
+			// grows makes every late round longer.
 			if early, late := slices.Min(times[:n/4]), slices.Min(times[n-n/4:]); late <= roundTime*early+time.Millisecond {
 				break
 			}
@@ -164,7 +165,7 @@ func Rounds(n int, round func() error) (kept, longer string, err error) {
 			return "", "", err
 		}
 		times = append(times, processorTime()-before)
-		Take() // what a sync.Pool has kept goes with the second collection
+		Take() // a sync.Pool drops its objects at the second collection only
 		samples = append(samples, Take())
 	}
 	early, late := samples[n/4:n/2], samples[len(samples)-n/4:] // pools are full by then

@@ -40,8 +40,8 @@ func TestGrowth(t *testing.T) {
 
 var kept [][]byte
 
-// Growth finds a program that keeps ever more, and passes one that does not. Each step has a sample
-// of its own, on a slow machine too. (A sample now and then gave too few on a busy machine.)
+// Growth finds a program that keeps ever more, and passes one that does not. Each step has its own
+// sample, also on a slow machine. (Samples taken by time were too few on a busy machine.)
 func TestEach(t *testing.T) {
 	const steps = 64
 	for _, keeps := range []bool{false, true} {
@@ -66,7 +66,7 @@ func TestEach(t *testing.T) {
 	kept = nil
 }
 
-// Samples come by themselves, and none after stop.
+// Every takes samples by itself, and none after stop.
 func TestEvery(t *testing.T) {
 	before := collections()
 	stop := Every(time.Microsecond)
