@@ -9,19 +9,19 @@ import (
 	"unsafe"
 )
 
-// A piece of a matrix, which is in the cache, is copied to memory that is not (each time to another
-// place) or is (always to the same one). The rows are 2 KiB.
+// Copies a piece of a matrix that is in the cache, with rows of 2 KiB, to memory that is in the
+// cache ("same": the same memory each time) or is not ("other": other memory each time).
 func BenchmarkRows(b *testing.B) {
 	const size, stride = 2048, 16400
 	src := make([]byte, stride*256)
 	far := make([]byte, 256<<20)
 	for _, total := range []int{Least, 256 << 10, 512 << 10} {
 		for _, room := range []int{total, len(far)} {
-			place := map[bool]string{true: "same", false: "other"}[room == total]
+			target := map[bool]string{true: "same", false: "other"}[room == total]
 			rows := total / size
 			next := 0
 			bench := func(name string, copyAll func(dst []byte)) {
-				b.Run(fmt.Sprintf("%s/%dKiB/%s", place, total>>10, name), func(b *testing.B) {
+				b.Run(fmt.Sprintf("%s/%dKiB/%s", target, total>>10, name), func(b *testing.B) {
 					b.SetBytes(int64(total))
 					for b.Loop() {
 						copyAll(far[next:][:total])

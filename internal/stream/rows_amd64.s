@@ -5,8 +5,8 @@
 
 #include "textflag.h"
 
-// Each turn of the inner loop copies a line. A prefetch does not mind if there is no memory. Two
-// loads of 32 bytes instead of four of 16 are not faster: it is memory that limits.
+// Each iteration of the inner loop copies a cache line. A prefetch of unmapped memory does no harm.
+// Two loads of 32 bytes instead of four of 16 are not faster: memory is the limit.
 
 // func copyRows(dst, src unsafe.Pointer, rows, size, stride, ahead int)
 TEXT ·copyRows(SB), NOSPLIT, $0-48
@@ -38,5 +38,5 @@ next:
 	ADDQ       R9, DX
 	DECQ       BX
 	JNE        row
-	SFENCE     // these stores are not ordered by themselves
+	SFENCE     // non-temporal stores are not ordered otherwise
 	RET

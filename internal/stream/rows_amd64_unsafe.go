@@ -9,10 +9,10 @@ import "unsafe"
 
 const usable = true
 
-// copyRows asks for what it loads ahead bytes before. It needs nothing of the processor that not
-// every one of its kind has.
+// copyRows prefetches the source ahead bytes before the loads. It uses only instructions that every
+// amd64 processor has.
 //
-// Preconditions: dst begins on a line; size is whole lines, and above 0, as is rows.
+// Preconditions: dst begins on a cache line; size is a multiple of a line; size > 0; rows > 0.
 //
 //go:noescape
 func copyRows(dst, src unsafe.Pointer, rows, size, stride, ahead int)

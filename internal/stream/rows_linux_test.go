@@ -12,7 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// Prefetches reach behind the last row, where there may be no memory.
+// Prefetches reach past the last row, where no memory may be mapped.
 func TestRowsAtTheEndOfMemory(t *testing.T) {
 	page := os.Getpagesize()
 	n := (Least + page - 1) / page * page

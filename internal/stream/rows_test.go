@@ -13,7 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// aligned returns n bytes, the first of which is at bytes after the beginning of a line.
+// aligned returns n bytes that begin at bytes after the beginning of a cache line.
 func aligned(n, at int) []byte {
 	b := make([]byte, n+2*line)
 	skip := int(-uintptr(unsafe.Pointer(&b[0]))%line) + at
@@ -34,7 +34,7 @@ func TestRows(t *testing.T) {
 		{3, 128 << 10, 130 << 10, 0, true},
 		{9, 65 << 10, 70001, 0, true},     // batches that are not full, rows that begin anywhere
 		{2, 1<<20 - 64, 1 << 20, 0, true}, // rows of more than a batch
-		{2, 1 << 20, 1 << 20, 0, false},   // the language does that
+		{2, 1 << 20, 1 << 20, 0, false},   // Go's copy does that
 		{256, 2048, 16400, 32, false},     // lines that two rows share
 		{256, 2040, 16400, 0, false},
 		{1, Least, Least, 0, true},
@@ -66,9 +66,9 @@ func TestRows(t *testing.T) {
 	require.Panics(t, func() { Rows(short, unsafe.Pointer(&short[0]), 1, Least, Least) })
 }
 
-// What was copied is there for who is told: the fence at the end of the assembly orders it before
-// an ordinary store.
-func TestHammerCopiesAreThereWhenTold(t *testing.T) {
+// A goroutine that is told of a copy sees all of it: the fence at the end of the assembly orders
+// the copy before an ordinary store.
+func TestHammerCopiesAreVisible(t *testing.T) {
 	const size, rows = 2048, 64
 	dst, src := aligned(rows*size, 0), make([]byte, rows*size)
 	tell, back := make(chan byte), make(chan int)

@@ -1,57 +1,59 @@
 // SPDX-FileCopyrightText: The weft authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package stream copies to memory that nobody will look at soon, around the cache.
+// Package stream copies to memory around the cache, where no processor will read the copy soon.
 //
 //	if !stream.Rows(dst, src, rows, size, stride) {
 //		// copy as usual
 //	}
 //
-// An ordinary store to a line that is not in the cache reads the line first, and drives another one
-// out, which whoever copies a piece of his working set is then likely to miss. Stores that go
-// around the cache do neither. They are slower where the destination is in the cache, and who reads
-// it at once gets it from memory; hence the lower bound on the size, and callers who know their
-// destination.
+// An ordinary store to a line that is not in the cache first reads the line, and evicts another
+// one. The evicted line may belong to the working set that the caller copies from. Stores around
+// the cache do neither. They are slower where the destination is in the cache, and a reader that
+// follows at once must read memory. Hence the lower bound on the size, and hence only callers that
+// know their destination use this package.
 //
-// When Rows returns, the copy is complete, and ordered before everything that the caller does then,
-// for all processors, as if it had been made of ordinary stores: the fence for that is the last
-// instruction of the copy. So who tells another goroutine or process that the copy is there tells
-// it as usual.
+// When Rows returns, the copy is complete. For all processors it is ordered before everything that
+// the caller does next, as if ordinary stores had made it: the last instruction of the copy is a
+// fence. So the caller announces the copy to another goroutine or process as usual.
 //
-// On amd64 it is assembly. Elsewhere, and under the race detector, which would not see it, every
-// call is refused.
+// On amd64 the copy is assembly. Elsewhere, and under the race detector, which would not see the
+// assembly's stores, Rows refuses every call.
 package stream
 
 import "unsafe"
 
 const (
-	// line is what the processor writes to memory at once. What does not fill a line is written in
-	// pieces, each at the cost of a line.
+	// line is the size of a cache line, which the processor writes to memory at once. It writes
+	// parts of a line in pieces, each at the cost of a line.
 	line = 64
-	// Least is the number of bytes from which on a copy goes around the cache: a guess at what is
-	// still likely to be found in there by somebody. Measured with rows of 2 KiB: three fifths of
-	// the time of an ordinary copy if the destination is not in the cache, and a fifth more than it
-	// if it is.
+	// Least is the smallest copy in bytes that goes around the cache: a guess at the size up to
+	// which a reader is likely to find the copy still in the cache. Measured with rows of 2 KiB:
+	// three fifths of the time of an ordinary copy if the destination is not in the cache, and a
+	// fifth more than an ordinary copy if it is.
 	Least = 128 << 10
-	// most is the size of a row from which on the language's own copy goes around the cache.
+	// most is the smallest row for which Go's own copy goes around the cache.
 	most = 1 << 20
-	// batch is how much the assembly copies at a time, or one row: it cannot be preempted.
+	// batch limits what the assembly copies at a time, or it copies one row: the assembly cannot be
+	// preempted.
 	batch = 256 << 10
-	// near and far are how far ahead of the loads the source is asked for: of a row that is on a
-	// page of its own, the line of the next row, unless rows are so long that it would be gone
-	// again; within a row, what the processor may not have asked for itself. Measured: one row
-	// ahead is as good as two, and four are no better than none.
+	// Prefetch distances before the loads. Several rows of up to widest bytes: one stride, that is
+	// the same line of the next row, which may be on another page. A single row, or longer rows:
+	// near bytes within the row, where the processor may not have prefetched itself; a line of the
+	// next row would be evicted again before its load. Measured: one row ahead is as good as two,
+	// and four are no better than none.
 	near   = 1 << 10
 	widest = 16 << 10
 )
 
-// Rows copies rows pieces of size bytes each, the first at src and each stride bytes after the one
-// before, to dst, where they follow each other. It reports whether it did; if not, it has copied
-// nothing, and the caller does. It does if all of it is at least Least bytes, and a row is below 1
-// MiB, and, where there is more than one, whole lines, which dst begins with.
+// Rows copies rows pieces of size bytes each to dst, where they follow each other. The first piece
+// is at src, and each next one stride bytes after the one before. Rows reports whether it has
+// copied; if not, it has copied nothing, and the caller copies as usual. It copies if the pieces
+// together have at least Least bytes and one piece is below 1 MiB. If there are several pieces,
+// each must also be a multiple of 64 bytes, and dst must begin on a cache line.
 //
-// Preconditions: the rows are in memory, and dst is not in them; 0 < rows; 0 < size <= stride. It
-// panics if dst is too short.
+// Preconditions: the source rows are mapped memory, and dst does not overlap them; 0 < rows; 0 <
+// size <= stride. Rows panics if dst is too short.
 func Rows(dst []byte, src unsafe.Pointer, rows, size, stride int) bool {
 	dst = dst[:rows*size]
 	if !usable || len(dst) < Least || size >= most {
