@@ -6,22 +6,21 @@
 //
 //	vec.Sum(dst, a, b)   // dst[i] = a[i] + b[i]
 //
-// The slices must be equally long; dst may be a or b, but must not overlap them otherwise. Every
-// element is what the plain loop computes, bit for bit, because elements do not depend on each
-// other: that of a float that is not a number too, up to which of two such operands' bits it takes.
-// Min and Max are those of the language: not a number if either operand is, and -0 is less than 0.
+// The slices must be equally long; dst may be a or b, but must not overlap them otherwise. Elements
+// do not depend on each other, so every element is what the plain loop computes, bit for bit. One
+// exception: where both operands are NaN, the bits may be those of either. Min and Max are those of
+// the language: NaN if either operand is NaN, and -0 is less than 0.
 //
-// On amd64 with AVX2 the kinds float32, float64, int32 and int64 go through 256-bit registers
-// (int64 for Sum, Min and Max, float32 and float64 for Sum and Prod, and Min and Max). Elsewhere,
-// and for other types, it is a loop.
+// On amd64 with AVX2, Sum, Min and Max use 256-bit registers for float32, float64, int32 and int64,
+// and Prod for float32, float64 and int32. Elsewhere, and for other types, they are loops.
 package vec
 
-// Ordered is what can be compared.
+// Ordered is the types that can be compared.
 type Ordered interface {
 	~uint8 | ~int8 | ~int16 | ~int32 | ~int64 | ~uint16 | ~uint32 | ~uint64 | ~float32 | ~float64
 }
 
-// Number is what can be added and multiplied.
+// Number is the types that can be added and multiplied.
 type Number interface {
 	Ordered | ~complex64 | ~complex128
 }

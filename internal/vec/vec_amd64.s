@@ -3,12 +3,13 @@
 
 #include "textflag.h"
 
-// Every turn does 128 bytes: four registers of a, combined with b from memory. n is a multiple of
-// that, and more than 0. Min and Max of floats: the instructions take their second operand where
-// one is not a number, or both are zero. So they are made both ways round: the two differ in the
-// sign of zeros only, which or (for Min) and and (for Max) decide. Where an operand is not a
-// number, the sum is the result, which is not one either.
-
+// Each iteration combines 128 bytes: four registers of a, with b from memory. n is a multiple of
+// that, and more than 0.
+//
+// Min and Max of floats: VMINPD and the like return their second operand where one operand is NaN,
+// or both are zero. So they are computed in both orders. The two results differ in the sign of
+// zeros only, which or (for Min) and and (for Max) decide. Where an operand is NaN, the sum of the
+// operands, which is NaN too, replaces the result.
 
 // func sumF64(dst, a, b unsafe.Pointer, n int)
 TEXT ·sumF64(SB), NOSPLIT, $0-32

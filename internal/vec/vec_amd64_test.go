@@ -5,7 +5,7 @@ package vec
 
 import "testing"
 
-// A processor without the instructions takes the loops.
+// A processor without AVX2 uses the loops.
 func TestWithoutInstructions(t *testing.T) {
 	defer func(was bool) { usable = was }(usable)
 	usable = false

@@ -11,13 +11,13 @@ import (
 	"golang.org/x/sys/cpu"
 )
 
-// usable is whether the processor, and the system, have the instructions. Tests set it to false.
+// usable is whether the processor and the system support AVX2. Tests set it to false.
 var usable = cpu.X86.HasAVX2
 
-// kernel does n elements, a multiple of its block.
+// kernel combines n elements, which are a multiple of block bytes.
 type kernel func(dst, a, b unsafe.Pointer, n int)
 
-const block = 128 // bytes: what a turn of the assembly loops does
+const block = 128 // bytes that one iteration of the assembly loops combines
 
 type element uint8
 
@@ -36,7 +36,7 @@ var kernels = [numElements][numOperations]kernel{
 	int32s:   {sumI32, prodI32, minI32, maxI32},
 }
 
-// start does a first part with vector instructions, and returns how much.
+// start combines the first elements with vector instructions, and returns how many.
 func start[T Number](op operation, dst, a, b []T) int {
 	_, _ = dst[:len(a)], b[:len(a)]
 	var e element

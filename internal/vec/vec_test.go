@@ -12,7 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// testAll covers all lengths around the blocks, all alignments, and dst being an operand.
+// testAll covers lengths around those of the blocks, alignments, and dst being an operand.
 func testAll[T Number](t *testing.T, values []T, f func(dst, a, b []T), want func(a, b T) T, same func(x, y T) bool) {
 	t.Helper()
 	const most = 300

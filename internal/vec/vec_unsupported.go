@@ -5,5 +5,5 @@
 
 package vec
 
-// start does a first part with vector instructions, and returns how much.
+// start combines no elements: there are no vector instructions here.
 func start[T Number](operation, []T, []T, []T) int { return 0 }
