@@ -11,34 +11,35 @@ import (
 	"time"
 )
 
-// Census is how many goroutines of the process are where, at one moment.
+// Census has the numbers of goroutines of the process by state, at one moment.
 type Census struct {
 	All        int // goroutines
-	Asleep     int // in waits of ours
+	Asleep     int // in waits of weft's
 	Services   int
 	Bystanders int  // of the standard library and the like, which wait for others: see Bystander
-	Timed      int  // waits of ours that a time will end; their goroutines are not in Asleep
+	Timed      int  // waits of weft's that a time will end; their goroutines are not in Asleep
 	Outside    bool // another process may wake some goroutine
 	version    uint64
 }
 
-// Foreign returns how many goroutines may act though all of ours sleep.
+// Foreign returns how many goroutines may act though all of weft's sleep.
 func (c Census) Foreign() int { return c.All - c.Asleep - c.Services - c.Bystanders }
 
-// Closed reports whether nothing in this process will ever act again: no goroutine is foreign, and
-// no time will wake one of ours.
+// Closed reports whether no goroutine of this process will ever act again: none is foreign, and no
+// time will wake one of weft's.
 func (c Census) Closed() bool { return c.Foreign() == 0 && c.Timed == 0 }
 
-// Same reports whether two are of the same waits, and so nothing has happened between them.
+// Same reports whether two censuses found the same waits, so that nothing has happened between
+// them.
 func (c Census) Same(d Census) bool { return c == d }
 
-// tries is how often Take looks for a moment at which nobody runs: goroutines that look at a clock
-// every now and then take a few microseconds for that.
+// tries is how often Take tries to find a moment at which no goroutine runs: goroutines that read a
+// clock every now and then run for a few microseconds.
 const tries = 20
 
-// Take counts, at a moment at which no goroutine but the caller, which must be a Service, runs or
-// wants to. It returns false if it has not found such a moment, or something has moved while it
-// counted. README.md has the argument.
+// Take takes a census at a moment at which no goroutine but the caller runs or is runnable. The
+// caller must be a Service. Take returns false if it finds no such moment, or if a goroutine has
+// gone to sleep or was woken during the count. README.md has the proof.
 func Take() (Census, bool) {
 	for try := range tries {
 		if try > 0 {
@@ -90,7 +91,7 @@ func count() (c Census) {
 	return c
 }
 
-// quiet reports whether no goroutine runs or wants to but the caller.
+// quiet reports whether no goroutine but the caller runs or is runnable.
 func quiet() bool {
 	s := [...]metrics.Sample{{Name: "/sched/goroutines/running:goroutines"}, {Name: "/sched/goroutines/runnable:goroutines"}}
 	metrics.Read(s[:])
@@ -102,13 +103,13 @@ func quiet() bool {
 	return true
 }
 
-// profile counts all goroutines, at one moment in which the program stands still, and the
-// bystanders among them.
+// profile counts all goroutines, and the bystanders among them, at one moment at which the program
+// is stopped. It returns false if there are more than it has room for.
 func profile(c *Census) bool {
 	records := make([]runtime.StackRecord, runtime.NumGoroutine()+16)
 	n, ok := runtime.GoroutineProfile(records)
 	if !ok {
-		return false // there are more by now
+		return false // more goroutines have started
 	}
 	c.All = n
 	for i := range records[:n] {
@@ -119,9 +120,8 @@ func profile(c *Census) bool {
 	return true
 }
 
-// Elsewhere returns how many goroutines that were started by a function wait, or run, elsewhere
-// than in calls of ours. fn is the function, which the compiler must not put into its caller. It is
-// for the choice of what to say only.
+// Elsewhere returns how many goroutines with the function fn on their stacks wait or run outside
+// weft's calls. The compiler must not inline fn. Elsewhere is for the wording of reports only.
 func Elsewhere(fn any) (n int) {
 	want := runtime.FuncForPC(reflect.ValueOf(fn).Pointer())
 	records := make([]runtime.StackRecord, runtime.NumGoroutine()+16)
@@ -135,7 +135,7 @@ func Elsewhere(fn any) (n int) {
 	return n
 }
 
-// inside reports whether the innermost function that is not of Go's runtime is one of ours.
+// inside reports whether the innermost function outside Go's runtime is one of weft's.
 func inside(pcs []uintptr) bool {
 	frames := runtime.CallersFrames(pcs)
 	for {

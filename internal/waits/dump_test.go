@@ -11,8 +11,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// A list is shared until its time is over, and is not kept after that. The end of the time of one
-// list does not end that of a later one.
+// A list is shared until its time is over, and then dropped. The end of one list's time does not
+// drop a later list.
 func TestDump(t *testing.T) {
 	made := 0
 	d := NewDump(time.Hour, func() []Goroutine {
@@ -35,7 +35,7 @@ func TestDump(t *testing.T) {
 	require.False(t, fresh())
 	require.NotEmpty(t, d.Shared())
 	require.Equal(t, 3, made)
-	d.forget(1) // its time is over, and another one has been made since
+	d.forget(1) // its time is over, and another list has been made since
 	require.True(t, fresh())
 	d.forget(2)
 	require.False(t, fresh())

@@ -14,26 +14,25 @@ import (
 	"time"
 )
 
-// Goroutine is one in the words of Go's runtime. It is for people: nothing is decided by it.
+// Goroutine is a goroutine as Go's runtime prints it. It is for reports: no decision depends on it.
 type Goroutine struct {
 	ID      uint64
 	State   string  // "chan receive"
 	Head    string  // "goroutine 7 [chan receive, 2 minutes]"
-	Frames  []Frame // the innermost first; that of the go statement is not among them
+	Frames  []Frame // the innermost first, without that of the go statement
 	Creator Frame
 }
 
-// Frame is a call.
+// Frame is a call on a stack.
 type Frame struct{ Func, At string }
 
-// maxText bounds the stacks that are read, in bytes, and maxGoroutines the goroutines: it stops the
-// program.
+// Reading stacks stops the program. So maxText limits their bytes, and maxGoroutines their number.
 const (
 	maxText       = 16 << 20
 	maxGoroutines = 5000
 )
 
-// Goroutines returns all goroutines; none if there are too many to be read by anybody.
+// Goroutines returns all goroutines; none if there are more than 5000, which no one would read.
 func Goroutines() []Goroutine {
 	if runtime.NumGoroutine() > maxGoroutines {
 		return nil
@@ -45,7 +44,8 @@ func Goroutines() []Goroutine {
 	return all
 }
 
-// Texts returns what Go's runtime writes of each goroutine, up to about so many bytes in all.
+// Texts returns the text that Go's runtime prints for each goroutine, up to about most bytes in
+// all.
 func Texts(most int) []string {
 	for size := 64 << 10; ; size *= 2 {
 		buf := make([]byte, size)
@@ -98,13 +98,13 @@ func parse(text string) (g Goroutine) {
 	return g
 }
 
-// module is what the paths of our packages begin with.
+// module is the prefix of the paths of weft's packages.
 var module = strings.TrimSuffix(reflect.TypeFor[Counter]().PkgPath(), "internal/waits")
 
-// parts are the packages that a program calls, and those below them.
+// parts are the packages that a program calls and the packages below these.
 var parts = []string{"comm", "task", "tampi", "rma", "nam", "deps", "trace", "observe", "internal"}
 
-// Ours reports whether a function is of these packages, and not of a test of them.
+// Ours reports whether a function is one of weft's packages, and not one of their tests.
 func (f Frame) Ours() bool {
 	file, _, _ := strings.Cut(f.At, ":")
 	return ours(f.Func) && !strings.HasSuffix(file, "_test.go")
@@ -118,13 +118,14 @@ func ours(name string) bool {
 	})
 }
 
-// isRuntime reports whether a function is of Go's runtime, or of sync, through which others wait.
+// isRuntime reports whether a function belongs to Go's runtime, or to sync, through which other
+// functions wait.
 func isRuntime(name string) bool {
 	return strings.HasPrefix(name, "runtime.") || strings.HasPrefix(name, "sync.") || strings.HasPrefix(name, "internal/sync.")
 }
 
-// Call returns what a goroutine that waits in a call of ours has called, and where; false if it
-// does not.
+// Call returns the call of weft's in which a goroutine waits: the function's name and the position
+// of the call. It returns false if the goroutine does not wait in such a call.
 func (g *Goroutine) Call() (Frame, bool) {
 	call := ""
 	for _, f := range g.Frames {
@@ -142,7 +143,7 @@ func (g *Goroutine) Call() (Frame, bool) {
 	return Frame{"the end of its function", ""}, call != ""
 }
 
-// method is the name of a function without its package and receiver.
+// method returns the name of a function without its package and receiver.
 func method(name string) string {
 	name = name[strings.LastIndexByte(name, '/')+1:]
 	_, name, _ = strings.Cut(name, ".")
@@ -152,11 +153,11 @@ func method(name string) string {
 	return name
 }
 
-// Foreign reports whether a goroutine is the program's, and not in a wait of ours.
+// Foreign reports whether a goroutine is the program's, and not in a wait of weft's.
 func (g *Goroutine) Foreign() bool {
 	var names []string
 	if !slices.Contains(acting, g.State) {
-		names = append(names, "runtime.gopark") // which the text leaves out
+		names = append(names, "runtime.gopark") // the text omits it
 	}
 	inner, library, program := true, false, false
 	for _, f := range g.Frames {
@@ -171,14 +172,15 @@ func (g *Goroutine) Foreign() bool {
 			names = append(names, f.Func)
 		}
 	}
-	// Not a reader's, say, which is in a call of the standard library.
+	// A goroutine of weft's that is in a call of the standard library, such as a fabric's reader,
+	// is not the program's.
 	return (program || !library) && bystander(names) == ""
 }
 
 // maxActing is how many goroutines Acting names.
 const maxActing = 8
 
-// Acting says which goroutines of the program may act, a line each.
+// Acting describes the goroutines of the program that may act, a line each.
 func Acting() (lines []string) {
 	for _, g := range Goroutines() {
 		if !g.Foreign() {
@@ -195,37 +197,37 @@ func Acting() (lines []string) {
 // acting are the states in which a goroutine does not wait.
 var acting = []string{"running", "runnable", "syscall", "copystack", "preempted", ""}
 
-// own says whether a function is the program's: the standard library's packages have no dot in the
-// first part of their path.
+// own reports whether a function is the program's. Packages of the standard library have no dot in
+// the first part of their path.
 func (f Frame) own() bool {
-	if f.Ours() || strings.HasPrefix(f.Func, ants) { // that runs our slots
+	if f.Ours() || strings.HasPrefix(f.Func, ants) { // ants runs weft's slots
 		return false
 	}
 	first, rest, deep := strings.Cut(f.Func, "/")
 	return strings.HasPrefix(f.Func, "main.") || strings.HasPrefix(f.Func, module) || deep && rest != "" && strings.Contains(first, ".")
 }
 
-// String is the goroutine in a line: its head, and where it waits, in the program if that can be
-// told.
+// String returns the goroutine as a line: its head, and its innermost call in the program or, if
+// there is none, its outermost call.
 func (g *Goroutine) String() string {
-	place := ""
+	where := ""
 	for _, f := range g.Frames {
-		place = " " + f.Func + " at " + f.At
+		where = " " + f.Func + " at " + f.At
 		if f.own() {
-			return g.Head + place
+			return g.Head + where
 		}
 	}
-	if g.Creator.own() { // the program has started it with a function of another's
-		place += ", started by " + g.Creator.Func + " at " + g.Creator.At
+	if g.Creator.own() { // the program has started it with a function of another package
+		where += ", started by " + g.Creator.Func + " at " + g.Creator.At
 	}
-	return g.Head + place
+	return g.Head + where
 }
 
-// Bystander says what a goroutine with this stack is, of those that are neither ours nor the
-// program's and only wait for others or for news from outside; "" if it is none. It knows them by
-// functions of the standard library and of package ants, not by any of ours. Where a new version of
-// these has other names, they are not recognised, and a deadlock is a suspicion instead of a
-// certainty; TestBystanders fails then.
+// Bystander describes a goroutine with this stack if it is a bystander: neither weft's nor the
+// program's, and one that only waits for other goroutines or for news from outside. It returns ""
+// for any other goroutine. It recognises bystanders by functions of the standard library and of
+// package ants, not by any of weft's. If a new version of these packages renames the functions, a
+// deadlock becomes a suspicion instead of a certainty, and TestBystanders fails.
 func Bystander(pcs []uintptr) string {
 	var room [32]string
 	names := room[:0]
@@ -241,14 +243,14 @@ func Bystander(pcs []uintptr) string {
 	}
 }
 
-// bystander is Bystander of the names of the functions, the innermost first.
+// bystander is Bystander for the names of the functions, the innermost first.
 func bystander(names []string) string {
 	n := len(names)
 	if n == 0 {
-		// the runtime keeps a goroutine for it
+		// the runtime keeps a goroutine for such a thread
 		return "a thread of C's that has called Go, and is in C"
 	}
-	// The function that the goroutine was started with.
+	// names[n-1] is the function of the go statement.
 	switch first := names[n-1]; {
 	case first == "os/signal.loop":
 		return "waits for signals"
@@ -268,36 +270,36 @@ func bystander(names []string) string {
 	case strings.HasPrefix(names[k], "testing."):
 		return "waits for tests"
 	case strings.HasPrefix(names[k], ants) && strings.HasPrefix(names[n-1], ants):
-		// not who waits for a pool's end
+		// a goroutine that waits for the pool's end began with another function
 		return "waits for work for a pool"
 	}
 	return ""
 }
 
-// goexit is what all goroutines begin with.
+// goexit is the outermost function of all goroutines.
 const goexit = "runtime.goexit"
 
 const ants = "github.com/panjf2000/ants/v2."
 
-// Dump has the goroutines of the process, as they were a moment ago. To write them down stops the
-// program and takes the longer the more there are; so runs that one context ends, which all say who
-// waits for what, share one. Any goroutine may use it.
+// Dump has the goroutines of the process as they were a moment ago. Listing them stops the program,
+// for longer the more there are. So runs that one context ends, each of which reports its waits,
+// share one list. Any goroutine may use it.
 type Dump struct {
 	fresh time.Duration
 	list  func() []Goroutine
 
 	mu   sync.Mutex
-	all  map[uint64]*Goroutine // guarded by mu: by number; nil: none that is fresh
-	made int                   // guarded by mu: dumps so far
+	all  map[uint64]*Goroutine // guarded by mu: by number; nil: there is no fresh list
+	made int                   // guarded by mu: lists so far
 }
 
-// NewDump returns a Dump whose lists are shared for a time; list is [Goroutines], or stands for it.
+// NewDump returns a Dump that shares a list for the time fresh. list is [Goroutines], or a test's
+// replacement.
 func NewDump(fresh time.Duration, list func() []Goroutine) *Dump {
 	return &Dump{fresh: fresh, list: list}
 }
 
-// Shared returns all goroutines by number, from a list that is new, or was when the last moment
-// began.
+// Shared returns all goroutines by number, from a list that is at most about the time fresh old.
 func (d *Dump) Shared() map[uint64]*Goroutine {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -310,7 +312,7 @@ func (d *Dump) Shared() map[uint64]*Goroutine {
 	return d.all
 }
 
-// forget drops list number n, unless there is a later one.
+// forget drops list number n, unless there is a later list.
 func (d *Dump) forget(n int) {
 	d.mu.Lock()
 	defer d.mu.Unlock()

@@ -9,7 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// A goroutine in a line: its head, and where it waits, in the program if that can be told.
+// A goroutine as a line: its head and its innermost call in the program, if there is one.
 func TestGoroutineString(t *testing.T) {
 	for g, want := range map[string]string{
 		"goroutine 7 [select, 2 minutes]:\nnet/http.(*Server).Serve(0x1)\n\t/go/http.go:3 +0x1\nmain.serve(...)\n\t/p/main.go:5 +0x1":                                                "goroutine 7 [select, 2 minutes] main.serve at /p/main.go:5",

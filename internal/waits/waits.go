@@ -13,11 +13,11 @@ import (
 	"sync/atomic"
 )
 
-// Counter counts goroutines that sleep in a wait of ours: from just before they sleep until just
-// after. It belongs to an object that serves one wait at a time, so it is seldom contended.
+// Counter counts goroutines that sleep in a wait of weft's, from just before they sleep until just
+// after. Each object with a counter serves one wait at a time, so a counter is seldom contended.
 type Counter struct {
-	// word grows with each call: the upper half counts calls, the lower one is the goroutines that
-	// sleep.
+	// word changes with each call: the upper half is the number of calls, the lower half that of
+	// the goroutines that sleep.
 	word atomic.Uint64
 	_    [56]byte
 }
@@ -35,7 +35,7 @@ func (c *Counter) Sleep() { c.word.Add(sleep) }
 // Wake is called by a goroutine that was asleep, before it does anything else.
 func (c *Counter) Wake() { c.word.Add(wake) }
 
-// counters are all there are: a power of two.
+// counters are shared by all objects; their number is a power of two.
 var counters [64]Counter
 
 var nextCounter atomic.Uint32
@@ -46,7 +46,8 @@ func NewCounter() *Counter { return &counters[nextCounter.Add(1)%uint32(len(coun
 // calls counts the waits for the ends of runs and of runtimes, which are rare.
 var calls Counter
 
-// Call calls f, which only waits until others are done: for the end of a run.
+// Call calls f, which must do nothing but wait for others, such as for the end of a run, and counts
+// the goroutine as asleep meanwhile.
 func Call(f func()) {
 	calls.Sleep()
 	defer calls.Wake()
@@ -55,9 +56,10 @@ func Call(f func()) {
 
 var services, timed Counter
 
-// Service returns f as the function of a goroutine of ours that begins no communication and runs no
-// function of the program: one that reads what a fabric brings, say. What it has taken
-// and not delivered yet, its owner counts as under way.
+// Service wraps f, the function of a goroutine of weft's, so that the goroutine is counted as a
+// service for all its life. f must begin no communication and run no function of the program; a
+// fabric's reader is an example. The owner must count data that f has read and not yet delivered as
+// under way.
 func Service(f func()) func() {
 	return func() {
 		services.Sleep()
@@ -77,17 +79,18 @@ func In(ctx context.Context) *Counter {
 // Timed is the counter of waits that a time will end.
 func Timed() *Counter { return &timed }
 
-// Party is something with waits that it counts itself, or that can say who waits for what: a run of
-// ranks, a runtime of tasks.
+// Party is an owner of waits, such as a run of ranks or a runtime of tasks, that counts them itself
+// or can describe them.
 type Party struct {
-	// Asleep returns how many goroutines sleep in waits of the party that no Counter counts, how
-	// many more in such that a time will end, and a number that changes when one of them is woken
-	// or goes to sleep. It does not block for long. nil: none.
+	// Asleep returns how many goroutines sleep in waits of the party that no Counter counts, and
+	// how many more sleep in waits that a time will end. version changes when one of them goes to
+	// sleep or is woken. Asleep does not block for long. nil: none.
 	Asleep func() (goroutines, timed int, version uint64)
-	// Outside reports whether something that is no goroutine of this process may wake one of the
-	// party: a frame of another process. nil: no.
+	// Outside reports whether a frame of another process may wake a goroutine of the party. nil:
+	// no.
 	Outside func() bool
-	// Describe returns lines that say who waits for what. Any goroutine may call it at any time.
+	// Describe returns lines that say which goroutine or rank waits for what. Any goroutine may
+	// call it at any time. nil: no lines.
 	Describe func() []string
 }
 
@@ -96,7 +99,7 @@ var parties struct {
 	all []*Party // guarded by mu: in the order of Join
 }
 
-// Join has p counted and described until leave is called.
+// Join adds p to the parties that are counted and described, until leave is called.
 func Join(p *Party) (leave func()) {
 	parties.mu.Lock()
 	defer parties.mu.Unlock()
@@ -111,10 +114,10 @@ func Join(p *Party) (leave func()) {
 func joined() []*Party {
 	parties.mu.Lock()
 	defer parties.mu.Unlock()
-	return parties.all[:len(parties.all):len(parties.all)] // what is there is not changed in place
+	return parties.all[:len(parties.all):len(parties.all)] // elements are never changed in place
 }
 
-// Describe returns what all parties say, but for one that says it itself.
+// Describe returns the lines of all parties except but, whose caller reports its own.
 func Describe(but *Party) (lines []string) {
 	for _, p := range joined() {
 		if p != but && p.Describe != nil {
@@ -124,13 +127,13 @@ func Describe(but *Party) (lines []string) {
 	return lines
 }
 
-// Ended is the end of a context, with what was going on then.
+// Ended is the error of a run that its context has ended, with the waits at that time.
 type Ended struct {
-	Cause error    // of the context, which matches its Err too
-	Waits []string // who waited for what
+	Cause error    // of the context; it matches the context's Err too
+	Waits []string // lines that say which goroutine or rank waited for what
 }
 
-// Error has all of it.
+// Error returns the cause and the waits.
 func (e *Ended) Error() string {
 	if len(e.Waits) == 0 {
 		return e.Cause.Error()
@@ -141,8 +144,8 @@ func (e *Ended) Error() string {
 // Unwrap returns the cause.
 func (e *Ended) Unwrap() error { return e.Cause }
 
-// Cause is [context.Cause] of a context that has ended, which matches [context.DeadlineExceeded]
-// where a deadline has ended it, also if the program has given that a cause of its own.
+// Cause returns [context.Cause] of a context that has ended. If a deadline has ended the context,
+// the error matches [context.DeadlineExceeded] even where the program has set another cause.
 func Cause(ctx context.Context) error {
 	cause, err := context.Cause(ctx), ctx.Err()
 	if !errors.Is(err, context.DeadlineExceeded) || errors.Is(cause, err) {
@@ -151,7 +154,8 @@ func Cause(ctx context.Context) error {
 	return fmt.Errorf("%w (%w)", cause, err)
 }
 
-// Explained reports whether an error says already why a run has ended: by a run around this one.
+// Explained reports whether an error says already why a run has ended: an enclosing run has made
+// it.
 func Explained(err error) bool {
 	var e interface{ EndsRun() bool }
 	return errors.As(err, &e) && e.EndsRun()
@@ -160,8 +164,8 @@ func Explained(err error) bool {
 // EndsRun makes Ended an error that says why a run has ended.
 func (e *Ended) EndsRun() bool { return true }
 
-// End returns the cause of a context that has ended, with lines that say who waits for what, if the
-// cause does not explain itself.
+// End returns the cause of a context that has ended. Unless the cause is [Explained], it adds
+// lines, which say which goroutine or rank waits for what.
 func End(ctx context.Context, lines func() []string) error {
 	cause := Cause(ctx)
 	if Explained(cause) {

@@ -18,7 +18,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// census takes one, as a service.
+// census takes a census, as a service.
 func census(t *testing.T) (c Census) {
 	t.Helper()
 	Service(func() {
@@ -47,7 +47,7 @@ func closed(t *testing.T, want bool) {
 	t.Fatalf("closed: %v, not %v: %+v", !want, want, c)
 }
 
-// All that wait for others are known, and so is each goroutine that is none of ours.
+// A census knows all goroutines that wait for others, and each foreign one.
 func TestCensus(t *testing.T) {
 	closed(t, true) // nothing but the test
 	ch, over := make(chan int), make(chan int)
@@ -74,7 +74,7 @@ func TestCensus(t *testing.T) {
 	closed(t, true)
 }
 
-// A goroutine that computes is no moment at which nothing runs.
+// While a goroutine computes there is no census.
 func TestCensusOfComputing(t *testing.T) {
 	var stop atomic.Bool
 	over := make(chan struct{})
@@ -91,7 +91,7 @@ func TestCensusOfComputing(t *testing.T) {
 	<-over
 }
 
-// A party that says that something has moved makes the census void.
+// A party whose version changes voids the census.
 func TestCensusOfMoving(t *testing.T) {
 	n := uint64(0)
 	leave := Join(&Party{Asleep: func() (int, int, uint64) { n++; return 0, 0, n }})
@@ -101,8 +101,9 @@ func TestCensusOfMoving(t *testing.T) {
 	closed(t, true)
 }
 
-// Each bystander of the standard library is known. If one is not after a new release of Go, its
-// functions have other names: see Bystander. (Those of package ants are in package task's tests.)
+// Each bystander of the standard library is recognised. If one is not after a new release of Go,
+// its functions have new names: see Bystander. (Bystanders of package ants are in package task's
+// tests.)
 func TestBystanders(t *testing.T) {
 	signals := make(chan os.Signal, 1)
 	signal.Notify(signals, os.Interrupt)
@@ -136,7 +137,7 @@ func TestBystanders(t *testing.T) {
 	require.True(t, ours("weft/internal/waits.Take"))
 }
 
-// The end of a context matches the deadline and its cause.
+// The error of End matches both the deadline and the context's cause.
 func TestEnd(t *testing.T) {
 	mine := errors.New("my patience ends")
 	ctx, cancel := context.WithTimeoutCause(context.Background(), 0, mine)
