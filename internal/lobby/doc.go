@@ -1,36 +1,41 @@
 // SPDX-FileCopyrightText: The weft authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package lobby bounds the connections that a listener has taken and whose other ends have not yet
-// proved that they belong to the job:
+// Package lobby bounds the number of a listener's connections whose other ends have not yet proved
+// that they belong to the job:
 //
-//	var strangers = lobby.New(64)
+//	unproved := lobby.New(64)
 //	for {
 //		c, err := listener.Accept()
 //		...
-//		if !strangers.Enter(c, closing) { // waits for room
+//		if !unproved.Enter(c, closing) { // waits for room
 //			return
 //		}
 //		go func() {
-//			defer strangers.Leave(c)
-//			if prove(c) != nil || !strangers.Leave(c) {
-//				return // c has given way, it may be at the last moment
+//			defer unproved.Leave(c)
+//			if prove(c) != nil || !unproved.Leave(c) {
+//				return // Enter may have evicted c at the last moment
 //			}
 //			...
 //		}()
 //	}
 //
-// Where the lobby is full, the oldest connection is closed: it gives way. Nobody gives way in the
-// first tenth of a second; the listener's queue holds the others meanwhile. Rules, and what is
-// wrong without them:
+// States of a connection:
 //
-//   - The oldest gives way. If the newest were refused, idle connections would keep everybody out
-//     for as long as a proof may take.
-//   - Nobody gives way at once. If many ranks connect at the same time, each new one would end the
-//     one before it, which was about to prove itself.
-//   - Enter waits without taking the next connection. If it closed what has no room, an honest
-//     dialler would use up its attempts while the first tenth of a second lasts.
+//	accepted ──Enter──► unproved ──Leave──► proved, or ended by its goroutine
+//	                        └─────evicted─► closed by Enter
 //
-// So a stranger that connects without end gets as many connections through as there is room, ten
-// times a second. An honest dialler that is crowded out tries again.
+// When the lobby is full, Enter evicts the oldest connection: it closes that connection. No
+// connection is evicted in its first tenth of a second; meanwhile further ones wait in the
+// listener's queue. The rules, and what goes wrong without them:
+//
+//   - The oldest connection is evicted. If the newest were refused instead, idle connections would
+//     keep all others out for as long as a proof may take.
+//   - No young connection is evicted. If many ranks connect at the same time, each new connection
+//     would end the one before, which was about to prove itself.
+//   - Enter waits and takes no further connection meanwhile. If it closed connections for which
+//     there is no room, an honest dialler would use up its attempts in the first tenth of a second.
+//
+// So an unknown peer that connects without end gets as many connections through as there is room
+// for, ten times a second. An honest dialler whose connection is evicted tries again.
 package lobby

@@ -10,28 +10,29 @@ import (
 	"time"
 )
 
-// safe is how long nobody gives way. A guess, well above what an honest proof takes.
+// safe is the age in which no connection is evicted. A guess, well above what an honest proof
+// takes.
 const safe = 100 * time.Millisecond
 
-// Lobby is the connections of one listener. Enter is for one goroutine, Leave for any.
+// Lobby has the unproved connections of one listener. Enter is for one goroutine, Leave for any.
 type Lobby struct {
 	most int
-	room chan struct{} // capacity 1: somebody has left
+	room chan struct{} // capacity 1: a connection has left
 
-	mu     sync.Mutex
-	guests []guest // guarded by mu: the oldest first
+	mu       sync.Mutex
+	unproved []pending // guarded by mu: the oldest first
 }
 
-type guest struct {
+type pending struct {
 	c     net.Conn
 	since time.Time
 }
 
-// New returns a lobby for so many.
+// New returns a lobby for at most so many connections.
 func New(most int) *Lobby { return &Lobby{most: most, room: make(chan struct{}, 1)} }
 
-// Enter takes a connection in when there is room, or when the oldest may give way. It closes the
-// connection and returns false if closing comes first.
+// Enter adds a connection when there is room, or when the oldest connection may be evicted. If
+// closing is closed first, Enter closes the connection and returns false.
 func (l *Lobby) Enter(c net.Conn, closing <-chan struct{}) bool {
 	for {
 		wait := l.enter(c)
@@ -48,28 +49,28 @@ func (l *Lobby) Enter(c net.Conn, closing <-chan struct{}) bool {
 	}
 }
 
-// enter takes c in, or returns how long to wait before the next attempt.
+// enter adds c and returns 0, or returns how long to wait before the next attempt.
 func (l *Lobby) enter(c net.Conn) time.Duration {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if len(l.guests) >= l.most {
-		if young := safe - time.Since(l.guests[0].since); young > 0 {
+	if len(l.unproved) >= l.most {
+		if young := safe - time.Since(l.unproved[0].since); young > 0 {
 			return young
 		}
-		_ = l.guests[0].c.Close() // its goroutine notices, and calls Leave, which finds nothing
-		l.guests = slices.Delete(l.guests, 0, 1)
+		_ = l.unproved[0].c.Close() // its goroutine then calls Leave, which finds nothing
+		l.unproved = slices.Delete(l.unproved, 0, 1)
 	}
-	l.guests = append(l.guests, guest{c, time.Now()})
+	l.unproved = append(l.unproved, pending{c, time.Now()})
 	return 0
 }
 
-// Leave says that a connection has proved itself or has ended. It returns false if the connection
-// has left before or has given way, so that one is not both taken for good and closed.
+// Leave removes a connection that has proved itself or has ended. It returns false if the
+// connection has left before or was evicted, so that no connection is both accepted and closed.
 func (l *Lobby) Leave(c net.Conn) bool {
 	l.mu.Lock()
-	i := slices.IndexFunc(l.guests, func(g guest) bool { return g.c == c })
+	i := slices.IndexFunc(l.unproved, func(p pending) bool { return p.c == c })
 	if i >= 0 {
-		l.guests = slices.Delete(l.guests, i, i+1)
+		l.unproved = slices.Delete(l.unproved, i, i+1)
 	}
 	l.mu.Unlock()
 	select {

@@ -19,8 +19,8 @@ func pipe(t *testing.T) (mine, theirs net.Conn) {
 	return mine, theirs
 }
 
-// The oldest gives way, and not before its time.
-func TestTheOldestGivesWay(t *testing.T) {
+// The oldest connection is evicted, and not before its time.
+func TestTheOldestIsEvicted(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := New(2)
 		a, aEnd := pipe(t)
@@ -42,7 +42,7 @@ func TestTheOldestGivesWay(t *testing.T) {
 	})
 }
 
-// Who leaves makes room at once.
+// A connection that leaves makes room at once.
 func TestLeaveMakesRoom(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := New(1)
@@ -58,11 +58,11 @@ func TestLeaveMakesRoom(t *testing.T) {
 		require.True(t, l.Enter(b, nil))
 		require.Equal(t, safe/4, time.Since(start))
 		require.True(t, l.Leave(b))
-		require.Empty(t, l.guests)
+		require.Empty(t, l.unproved)
 	})
 }
 
-// A listener that is closed waits for nobody.
+// Enter does not wait once its listener is closed.
 func TestClosing(t *testing.T) {
 	l := New(1)
 	a, _ := pipe(t)
