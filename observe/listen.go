@@ -42,7 +42,7 @@ func (o *Observer) Listen(address string) (net.Listener, error) {
 // sayOpen says that the page is for all networks, if it is: once for a job.
 func (o *Observer) sayOpen(at net.Addr) {
 	a, ok := at.(*net.TCPAddr)
-	if !ok || !a.IP.IsUnspecified() || !env.Speaks() {
+	if !ok || !a.IP.IsUnspecified() || !env.IsReporter() {
 		return
 	}
 	const text = "the live page is served on all interfaces: whoever can reach this machine can read it"

@@ -70,7 +70,7 @@ func collect() about {
 		}
 		a.Variables = append(a.Variables, s)
 	}
-	for _, name := range env.Strange(env.All()) {
+	for _, name := range env.Unknown(env.All()) {
 		a.Variables = append(a.Variables, setting{Name: name, Value: env.Get(name), Origin: "unknown", Problem: env.Problem(name)})
 	}
 	return a

@@ -101,17 +101,17 @@ func report(w io.Writer, spec *job.Spec) {
 	for _, p := range spec.Parts {
 		environ = append(environ, p.Env...)
 	}
-	strange := env.Strange(environ)
+	unknown := env.Unknown(environ)
 	before := strings.Split(env.Reported.Text(), ",")
-	for _, name := range strange {
+	for _, name := range unknown {
 		if !slices.Contains(before, name) {
 			fmt.Fprintln(w, env.Line(name))
 		}
 	}
-	if len(strange) == 0 {
+	if len(unknown) == 0 {
 		return
 	}
-	told := env.Reported.Name + "=" + strings.Join(strange, ",")
+	told := env.Reported.Name + "=" + strings.Join(unknown, ",")
 	for i := range spec.Parts {
 		spec.Parts[i].Env = append([]string{told}, spec.Parts[i].Env...)
 	}

@@ -1,15 +1,16 @@
 // SPDX-FileCopyrightText: The weft authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package env is where weft meets the environment of its process. It has the table of weft's
-// variables, reads them, and says which names in an environment mean nothing:
+// Package env reads the environment of the process. It has the table of weft's variables, parses
+// them, and finds unknown names in an environment:
 //
-//	n, err := env.Workers.Value()  // the environment's, or what counts where it says nothing
-//	env.Warn(logger, os.Stderr)    // of unknown names, once per job: by task.New and comm.Main
+//	n, err := env.Workers.Value()  // the environment's value, or the default
+//	env.Warn(logger, os.Stderr)    // about unknown names, once per job: by task.New and comm.Main
 //
-// No other package of the library reads the environment; a test of the repository looks. A new
-// variable is a row in table.go, of which "weft info" and the tables of docs/environment.md are
-// made. What only its owner can judge, the owner's init gives the row: Check and Standard.
+// No other package of the library reads the environment; a test of the repository checks that. A
+// new variable is a row in table.go, from which "weft info" and the tables of docs/environment.md
+// are made. Where only another package can check a value or knows the default, that package's init
+// sets the row's Check and Standard.
 package env
 
 import (
@@ -22,26 +23,27 @@ import (
 	"time"
 )
 
-// Get returns a variable of this process's environment, weft's or somebody else's; "" if it is not
-// set.
+// Get returns any variable of this process's environment, weft's or another program's; "" if it is
+// not set.
 func Get(name string) string { return os.Getenv(name) }
 
-// All returns the environment of this process, for another one that it starts.
+// All returns the environment of this process, for a process that it starts.
 func All() []string { return os.Environ() }
 
 // Variable is an environment variable of weft.
 type Variable struct {
 	Name    string
-	Values  string // that are legal, in Markdown
-	Default string // what counts where it is not set, in Markdown; empty: none
+	Values  string // the legal values, in Markdown
+	Default string // the value if it is not set, in Markdown; empty: none
 	Meaning string // a line for "weft info"
-	More    string // what docs/environment.md says instead, in Markdown; empty: the same
-	Reader  string // who reads it, in Markdown
-	Set     bool   // a launcher sets it, and nobody else should
+	More    string // the text of docs/environment.md, in Markdown; empty: Meaning
+	Reader  string // the functions that read it, in Markdown
+	Set     bool   // a launcher sets it, and users should not
 
-	// Check says what is wrong with a value; nil: nothing can be. It may look at other variables.
+	// Check returns what is wrong with a value. It may read other variables. nil: all values are
+	// legal.
 	Check func(text string) error
-	// Standard returns what counts where the variable is not set, for "weft info".
+	// Standard returns the value if the variable is not set, for "weft info".
 	Standard func() string
 }
 
@@ -51,7 +53,7 @@ var Table []*Variable
 // Text returns the variable's value in this process; "" if it is not set.
 func (v *Variable) Text() string { return Get(v.Name) }
 
-// Problem says what is wrong with the variable's value in this process; nil if nothing is.
+// Problem returns what is wrong with the variable's value in this process; nil if nothing is.
 func (v *Variable) Problem() error {
 	if text := v.Text(); text != "" && v.Check != nil {
 		return v.Check(text)
@@ -59,15 +61,15 @@ func (v *Variable) Problem() error {
 	return nil
 }
 
-// Setting is a variable whose values are of type T.
+// Setting is a variable with values of type T.
 type Setting[T any] struct {
 	*Variable
 	unset T
 	parse func(text string) (value T, legal bool)
 }
 
-// Value returns what this process's environment says, or what counts where it says nothing. An
-// error names the variable, its value, and what is legal.
+// Value returns the value in this process's environment, or the default if the variable is not set.
+// An error names the variable, its value, and the legal values.
 func (s Setting[T]) Value() (T, error) {
 	if text := s.Text(); text != "" {
 		return s.Parse(text)
@@ -75,7 +77,7 @@ func (s Setting[T]) Value() (T, error) {
 	return s.unset, nil
 }
 
-// Parse reads a value. Errors as those of Value.
+// Parse parses a value. Its errors are those of Value.
 func (s Setting[T]) Parse(text string) (T, error) {
 	value, legal := s.parse(text)
 	if !legal {
@@ -84,7 +86,7 @@ func (s Setting[T]) Parse(text string) (T, error) {
 	return value, nil
 }
 
-// declare adds a row to the table.
+// declare adds a row to the table; show prints the default.
 func declare[T any](v Variable, unset T, show func(T) string, parse func(text string) (T, bool)) Setting[T] {
 	s := Setting[T]{&v, unset, parse}
 	v.Check = func(text string) error {
@@ -96,7 +98,7 @@ func declare[T any](v Variable, unset T, show func(T) string, parse func(text st
 	return s
 }
 
-// number is a setting from least to most.
+// number declares an integer from least to most.
 func number(least, most, unset int, v Variable) Setting[int] {
 	switch {
 	case v.Values != "":
@@ -113,7 +115,7 @@ func number(least, most, unset int, v Variable) Setting[int] {
 	})
 }
 
-// duration is a time from least to most, or, if that is legal, 0.
+// duration declares a time from least to most, or 0 if unset is 0.
 func duration(least, most, unset time.Duration, v Variable) Setting[time.Duration] {
 	return declare(v, unset, func(d time.Duration) string { return d.String() }, func(text string) (time.Duration, bool) {
 		d, err := time.ParseDuration(text)
@@ -121,7 +123,7 @@ func duration(least, most, unset time.Duration, v Variable) Setting[time.Duratio
 	})
 }
 
-// list is one or more of some names, separated by commas, none of them twice.
+// list declares one or more of some names, separated by commas, none of them twice.
 func list(names []string, v Variable) Setting[[]string] {
 	v.Values = "`" + strings.Join(names, "`, `") + "`, or several, separated by commas"
 	return declare(v, nil, func([]string) string { return "all" }, func(text string) ([]string, bool) {
@@ -135,7 +137,7 @@ func list(names []string, v Variable) Setting[[]string] {
 	})
 }
 
-// text is a setting that its owner reads.
+// text declares a variable that another package parses.
 func text(v Variable) *Variable {
 	v.Standard = func() string { return "-" }
 	Table = append(Table, &v)

@@ -49,9 +49,9 @@ func TestProblem(t *testing.T) {
 	}
 }
 
-func TestStrange(t *testing.T) {
-	require.Equal(t, []string{"PSP_DEBUG", "WEFT_A"}, Strange([]string{"WEFT_A=1", "PATH=/", "WEFT_B=", "WEFT_C", "PSP_DEBUG=2", "WEFT_A=2", "WEFT_RANKS=many"}))
-	require.Empty(t, Strange(nil))
+func TestUnknown(t *testing.T) {
+	require.Equal(t, []string{"PSP_DEBUG", "WEFT_A"}, Unknown([]string{"WEFT_A=1", "PATH=/", "WEFT_B=", "WEFT_C", "PSP_DEBUG=2", "WEFT_A=2", "WEFT_RANKS=many"}))
+	require.Empty(t, Unknown(nil))
 }
 
 func TestDistance(t *testing.T) {
@@ -63,9 +63,9 @@ func TestDistance(t *testing.T) {
 	}
 }
 
-// One process speaks for a job, whoever has started it, and knows its place if the launcher says
-// how many there are.
-func TestSpeaks(t *testing.T) {
+// One process of a job reports, whichever launcher has started it. It knows its rank and their
+// number if the launcher sets both.
+func TestIsReporter(t *testing.T) {
 	for _, l := range Launchers {
 		t.Setenv(l.Rank, "")
 		t.Setenv(l.Ranks, "")
@@ -73,7 +73,7 @@ func TestSpeaks(t *testing.T) {
 	for _, l := range Launchers {
 		for rank, want := range map[string]bool{"": true, "0": true, "1": false} {
 			t.Setenv(l.Rank, rank)
-			require.Equal(t, want, Speaks(), "%s=%s", l.Rank, rank)
+			require.Equal(t, want, IsReporter(), "%s=%s", l.Rank, rank)
 			r, n := RankAndSize()
 			require.Equal(t, []int{-1, 1}, []int{r, n})
 		}
@@ -81,7 +81,7 @@ func TestSpeaks(t *testing.T) {
 		t.Setenv(l.Ranks, "2")
 		r, n := RankAndSize()
 		if l.Rank == "SLURM_PROCID" {
-			require.Equal(t, []int{-1, 1}, []int{r, n}, "it says so of any program")
+			require.Equal(t, []int{-1, 1}, []int{r, n}, "srun sets the variables for any program")
 		} else {
 			require.Equal(t, []int{1, 2}, []int{r, n})
 		}
@@ -90,7 +90,7 @@ func TestSpeaks(t *testing.T) {
 	}
 }
 
-// What several ranks have is said once, and not what this process has.
+// An unknown name of several ranks is reported once, and one that this process has is not.
 func TestWarnOthers(t *testing.T) {
 	t.Setenv("WEFT_WINDWO", "9")
 	var w strings.Builder
@@ -106,7 +106,7 @@ func TestWarnOthers(t *testing.T) {
 	require.Empty(t, Silent())
 }
 
-// Each variable has one row, and the lists of what is not weft's name nothing that is.
+// Each variable has one row, and the lists of other variables contain none of weft's.
 func TestTable(t *testing.T) {
 	seen := map[string]bool{}
 	for _, v := range Table {
@@ -125,7 +125,7 @@ func TestTable(t *testing.T) {
 	}
 }
 
-// What a setting takes, and what it says of what it does not take.
+// The values that settings accept, and the errors for those that they do not.
 func TestSettings(t *testing.T) {
 	for _, row := range []struct {
 		v     *Variable

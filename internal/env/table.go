@@ -9,34 +9,34 @@ import (
 	"time"
 )
 
-// What counts where neither a program nor the environment says anything, and others need to know.
+// Defaults and limits that other packages need.
 const (
-	// tasks; their memory is about 2 MiB (measured in bench task/blocks)
+	// DefaultWindow is in tasks; their memory is about 2 MiB (measured in bench task/blocks).
 	DefaultWindow       = 4096
 	DefaultRetry        = 10       // ParaStation MPI's
 	DefaultHistogramMax = 64 << 20 // bytes
-	// DefaultDeadAfter is long enough for a switch that begins anew with a port, and a short pause
-	// of a virtual machine. (A guess.)
+	// DefaultDeadAfter is long enough for a network switch that restarts a port, and for a short
+	// pause of a virtual machine. (A guess.)
 	DefaultDeadAfter = 8 * time.Second
-	// DefaultSingleCopy is in bytes. Below it, two copies by two processors at once are faster than
-	// one by the kernel, which has to find each page (52 against 124 µs for 1 MiB, 200 against 500
-	// for 4 MiB on a virtual machine with Linux 6.18); a guess beyond 4 MiB, where less work for
-	// the processors together is to count.
+	// DefaultSingleCopy is in bytes. For smaller messages, two copies by two processors at once are
+	// faster than one copy by the kernel, which has to find each page: 52 against 124 µs for 1 MiB,
+	// 200 against 500 for 4 MiB on a virtual machine with Linux 6.18. Beyond 4 MiB it is a guess;
+	// for larger messages, less work for the processors together should count.
 	DefaultSingleCopy = 32 << 20
 
-	// MaxRanks bounds the ranks of a process, which need memory before any of them has begun;
-	// MaxWorkers and MaxWindow are surely more than is meant.
+	// MaxRanks bounds the ranks of a process, which need memory before any of them begins.
+	// MaxWorkers and MaxWindow are certainly more than any user means.
 	MaxRanks   = 1 << 20
 	MaxWorkers = 1 << 12
 	MaxWindow  = 1 << 30
-	// MaxHistogram and MaxShift see to it that no limit of a bin is beyond 2^60.
+	// MaxHistogram and MaxShift ensure that no limit of a bin is beyond 2^60.
 	MaxHistogram = 1 << 40
 	MaxShift     = 20
 	MaxPriority  = 1 << 20
 )
 
-// FabricNames are the fabrics between processes, the best first: of several that are wanted alike,
-// the first that connects two ranks does.
+// FabricNames are the fabrics between processes, the best first: among fabrics of equal priority,
+// the first one that can connect two ranks is used.
 var FabricNames = []string{"shm", "mpi", "tcp"}
 
 const (
@@ -200,15 +200,14 @@ var (
 		More:    "for experiments: ranks with different numbers behave as on different nodes; see [below](#notes)"})
 )
 
-// Launcher has the variables by which a launcher tells a process its rank and how many ranks there
-// are.
+// Launcher has the variables by which a launcher tells a process its rank and the number of ranks.
 type Launcher struct {
 	By, Rank, Ranks string
-	MPI             bool // an MPI library can connect what it starts
+	MPI             bool // an MPI library can connect the processes that it starts
 }
 
-// Launchers are those that weft knows; the first is its own. Which of them has set both is not
-// seen: PMI is spoken by MPICH's mpirun, by that of its descendants, and by srun.
+// Launchers are the launchers that weft knows; the first is its own. The variables do not tell
+// which launcher it was: MPICH's mpirun, those of its descendants, and srun all speak PMI.
 var Launchers = []Launcher{
 	{"weft run", "WEFT_RANK", "WEFT_RANKS", false},
 	{"the mpirun of Open MPI", "OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE", true},
@@ -217,5 +216,5 @@ var Launchers = []Launcher{
 	{"srun", "SLURM_PROCID", StepTasks, false},
 }
 
-// StepTasks is how many processes a step of Slurm has.
+// StepTasks has the number of processes of a Slurm step.
 const StepTasks = "SLURM_STEP_NUM_TASKS"

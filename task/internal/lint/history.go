@@ -43,7 +43,7 @@ var says sync.Once
 // sees: to log, or, if that is nil, to out.
 func Say(log *slog.Logger, out io.Writer) {
 	says.Do(func() {
-		if !env.Speaks() {
+		if !env.IsReporter() {
 			return
 		}
 		size := 0

@@ -13,15 +13,15 @@ import (
 	"sync"
 )
 
-// known reports whether weft has a variable.
+// known reports whether a name is a variable of weft's.
 func known(name string) bool {
 	return slices.ContainsFunc(Table, func(v *Variable) bool { return v.Name == name })
 }
 
-// Strange returns, sorted, the names in an environment that are meant for weft and mean nothing
-// to it: all others that begin with WEFT_, those of ParaStation MPI that weft does not have, and
-// near misses of weft's. An empty value is the same as none.
-func Strange(environ []string) []string {
+// Unknown returns, sorted, the names in an environment that are meant for weft but have no meaning:
+// unknown names that begin with WEFT_, variables of ParaStation MPI that weft does not have, and
+// misspelt names of weft's variables. A variable with an empty value counts as not set.
+func Unknown(environ []string) []string {
 	var list []string
 	for _, kv := range environ {
 		name, value, _ := strings.Cut(kv, "=")
@@ -33,7 +33,7 @@ func Strange(environ []string) []string {
 	return list
 }
 
-// Problem says what is wrong with a name; "" if nothing is, or it is none of weft's business.
+// Problem says what is wrong with a name; "" if it is a variable of weft's or not meant for weft.
 func Problem(name string) string {
 	if len(name) < 4 || known(name) || strings.HasPrefix(name, testPrefix) {
 		return ""
@@ -62,8 +62,8 @@ func ofParaStation(rest string) bool {
 	return slices.ContainsFunc(paraStation, func(p string) bool { return rest == p || strings.HasPrefix(rest, p+"_") })
 }
 
-// nearest returns the variable that a name is most likely meant to be; "" if it is like none. A
-// name of another family has to be very like: it may well be somebody else's.
+// nearest returns the variable that a name is most likely meant to be; "" if none is similar. A
+// name that does not begin with WEFT_ must be very similar: it may well belong to another program.
 func nearest(name string) string {
 	most := 1
 	switch {
@@ -84,8 +84,8 @@ func nearest(name string) string {
 	return best
 }
 
-// distance is how many letters are to be inserted, removed, replaced or exchanged with their
-// neighbour to make b of a.
+// distance returns how many letters must be inserted, removed, replaced, or exchanged with their
+// neighbour to turn a into b.
 func distance(a, b string) int {
 	rows := make([][]int, len(a)+1)
 	for i := range rows {
@@ -112,16 +112,16 @@ func distance(a, b string) int {
 
 var warned sync.Once
 
-// Warn says which names in the environment of this process mean nothing, a line each: to a
-// logger or, if that is nil, to w. It does so once in a process, and for a job by rank 0 only; of
-// what weft run has reported it says nothing.
+// Warn reports the unknown names in the environment of this process, a line each: to a logger or,
+// if that is nil, to w. It does so once in a process, and in a job only at rank 0. It omits names
+// that weft run has reported.
 func Warn(logger *slog.Logger, w io.Writer) {
 	warned.Do(func() {
-		if !Speaks() {
+		if !IsReporter() {
 			return
 		}
 		reported := strings.Split(Reported.Text(), ",")
-		for _, name := range Strange(All()) {
+		for _, name := range Unknown(All()) {
 			switch {
 			case slices.Contains(reported, name):
 			case logger != nil:
@@ -133,25 +133,25 @@ func Warn(logger *slog.Logger, w io.Writer) {
 	})
 }
 
-// Silent returns the names of which Warn says nothing in this process, since another one speaks for
-// the job.
+// Silent returns the unknown names that Warn does not report in this process, because another
+// process reports for the job.
 func Silent() []string {
-	if Speaks() {
+	if IsReporter() {
 		return nil
 	}
-	return Strange(All())
+	return Unknown(All())
 }
 
-// WarnOthers is Warn for what the process that speaks for its job has not itself: it is given what
-// Silent returns at each rank.
+// WarnOthers reports the unknown names of other ranks that this process, which reports for the job,
+// does not have itself. silent has the results of Silent by rank.
 func WarnOthers(logger *slog.Logger, w io.Writer, silent [][]string) {
-	said := Strange(All())
+	reported := Unknown(All())
 	for rank, names := range silent {
 		for _, name := range names {
-			if slices.Contains(said, name) {
+			if slices.Contains(reported, name) {
 				continue
 			}
-			said = append(said, name)
+			reported = append(reported, name)
 			if logger != nil {
 				logger.Warn("environment variable", "name", name, "problem", Problem(name), "rank", rank)
 			} else {
@@ -161,14 +161,14 @@ func WarnOthers(logger *slog.Logger, w io.Writer, silent [][]string) {
 	}
 }
 
-// Line is what is said of a name that means nothing.
+// Line returns the warning about an unknown name.
 func Line(name string) string {
 	return fmt.Sprintf("weft: environment variable %s: %s", name, Problem(name))
 }
 
-// Speaks reports whether this process is the one of its job to say what should be said once: it is
-// on its own, or rank 0.
-func Speaks() bool {
+// IsReporter reports whether this process writes the warnings that its job should write once: it is
+// not in a job, or is rank 0.
+func IsReporter() bool {
 	for _, l := range Launchers {
 		if rank := Get(l.Rank); rank != "" {
 			return rank == "0"
@@ -177,9 +177,11 @@ func Speaks() bool {
 	return true
 }
 
-// Place returns the rank of this process and how many there are; -1 and 1 if it is on its own.
+// RankAndSize returns the rank of this process and the number of ranks; -1 and 1 if it is not in a
+// job.
 func RankAndSize() (rank, ranks int) {
-	for _, l := range Launchers[:len(Launchers)-1] { // srun alone starts any program several times
+	for _, l := range Launchers[:len(Launchers)-1] {
+		// without srun, which sets the variables for any program
 		r, err := strconv.Atoi(Get(l.Rank))
 		n, err2 := strconv.Atoi(Get(l.Ranks))
 		if err == nil && err2 == nil && n > 0 {
@@ -189,12 +191,13 @@ func RankAndSize() (rank, ranks int) {
 	return -1, 1
 }
 
-// testPrefix begins the names by which the tests of weft talk to processes that they start.
+// testPrefix begins the names of variables with which weft's tests control processes that they
+// start.
 const testPrefix = "WEFT_TEST_"
 
-// paraStation are the variables of ParaStation MPI (psmpi and pscom) that weft does not have,
-// without their "PSP_". A name also stands for all that begin with it and an underscore. Old
-// names are here as well: job scripts outlive versions.
+// paraStation has the variables of ParaStation MPI (psmpi and pscom) that weft does not have,
+// without their "PSP_". A name also stands for all names that begin with it and an underscore.
+// Names of old versions are included, since job scripts outlive versions.
 var paraStation = []string{
 	"ACCUMULATE_ORDERING", "COLLECTIVES", "COLLOPS", "COLLOPS_STATS", "COMPRESSOR_PLUGINS", "CUDA",
 	"DAPL", "DEBUG", "DIRECT_CONNECT", "ELAN", "EXTOLL", "FINALIZE", "GATEWAY", "GM", "GUARD", "GW",
@@ -206,7 +209,7 @@ var paraStation = []string{
 	"TCP", "UCC", "UCP", "UNEXPECTED_RECEIVES", "VELO",
 }
 
-// instead says what weft has in place of one of them, also without its "PSP_".
+// instead maps some of them, also without "PSP_", to what weft has instead.
 var instead = map[string]string{
 	"SHAREDMEM":        "PSP_SHM",
 	"RENDEZVOUS":       "Config.EagerLimit of package comm",
