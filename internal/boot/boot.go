@@ -1,17 +1,18 @@
 // SPDX-FileCopyrightText: The weft authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package boot makes a process that was started as one of several ranks the end of what connects
-// them: who has started it, who are the others, and which fabric connects it with each.
+// Package boot starts the communication of a process that was started as one of several ranks: it
+// finds out which launcher has started the process, meets the other ranks, and chooses the fabric
+// that connects the process with each of them.
 //
-//	place, err := boot.Detect() // nil: nobody has started it as one of several
-//	job, err := place.Join(ctx)
+//	identity, err := boot.Detect() // nil: the process was not started as one of several
+//	job, err := identity.Join(ctx)
 //	ep, err := job.Connect(ctx, boot.Own{})
 //	...
 //	err = job.Leave()
 //
-// What starts processes is "weft run" or, in a build with MPI, mpirun or srun. What connects them
-// is in the table providers. A process does all this once; nothing here is for several goroutines.
+// The launcher is "weft run" or, in a build with MPI, mpirun or srun. The fabrics are in the table
+// providers. A process does all this once; nothing here is for several goroutines.
 package boot
 
 import (
@@ -32,7 +33,8 @@ import (
 	"weft/internal/launch"
 )
 
-// Refused is the error of all ranks where something is wrong at one: that rank's.
+// Refused is the error of a rank that fails because something is wrong at another rank. Text is the
+// other rank's error.
 type Refused struct {
 	Rank int
 	Text string
@@ -41,20 +43,20 @@ type Refused struct {
 // Error returns the text.
 func (e *Refused) Error() string { return e.Text }
 
-// Place is what the environment tells of a process that was started as one of several ranks.
+// Identity is what the environment says of a process that was started as one of several ranks.
 type Identity struct {
 	Rank, Ranks int              // -1: only the MPI library knows; Join sets it
 	launch      *launch.Identity // nil: started by MPI
 }
 
-// Detect returns the place of this process; nil if it has its ranks in itself.
+// Detect returns the identity of this process; nil if the process has all ranks in itself.
 func Detect() (*Identity, error) {
-	place, err := launch.Detect()
+	started, err := launch.Detect()
 	if err != nil {
 		return nil, err
 	}
-	if place != nil {
-		return &Identity{place.Rank, place.Ranks, place}, nil
+	if started != nil {
+		return &Identity{started.Rank, started.Ranks, started}, nil
 	}
 	switch l, err := mpi.Detect(); {
 	case err != nil:
@@ -70,8 +72,8 @@ func Detect() (*Identity, error) {
 	}
 }
 
-// Known completes the place, and reports whether the process is one of several. Where the launcher
-// does not tell all of it, it begins MPI, and Join has to follow.
+// Known completes the identity, and reports whether the process is one of several. Where the
+// launcher does not tell rank and size, Known starts MPI, and the caller must then call Join.
 func (p *Identity) Known() (bool, error) {
 	if p.Rank >= 0 && p.Ranks > 0 {
 		return true, nil
@@ -84,7 +86,7 @@ func (p *Identity) Known() (bool, error) {
 	return p.Ranks > 1, nil
 }
 
-// startMPI begins MPI. That can be done once.
+// startMPI starts MPI, which is possible only once.
 var startMPI = sync.OnceValues(func() (*mpi.Process, error) {
 	l, err := mpi.Detect()
 	if err != nil {
@@ -93,8 +95,8 @@ var startMPI = sync.OnceValues(func() (*mpi.Process, error) {
 	return mpi.Start(l)
 })
 
-// Join joins the job. Where MPI takes the process for the only one, Size is 1 and it has its ranks
-// in itself: it does not connect, and leaves when they are through.
+// Join joins the job. If MPI knows only this process, the job's Size is 1 and the process has all
+// ranks in itself: it does not call Connect, and calls Leave when its ranks have ended.
 func (p *Identity) Join(ctx context.Context) (*Job, error) {
 	if p.launch != nil {
 		client, err := p.launch.Join(ctx)
@@ -119,25 +121,24 @@ func (p *Identity) Join(ctx context.Context) (*Job, error) {
 	return &Job{Rank: process.Rank, Size: process.Size, process: process}, nil
 }
 
-// Leave ends this rank's part in the job.
+// Leave ends this rank's participation in the job.
 func (j *Job) Leave() error {
 	if j.process == nil {
 		return j.Client.Leave()
 	}
 	var err error
 	if j.mpi != nil {
-		err = j.mpi.Close() // it is not among those of the run if it was not to be used
+		err = j.mpi.Close() // the run does not close the endpoint if it has not used it
 	}
-	// If the run has failed and another rank does not come to its end, this one goes without, and
-	// the launcher ends that.
+	// If the run has failed and another rank does not end, this rank does not wait for that rank,
+	// and the launcher ends it.
 	return errors.Join(err, j.process.Finalize())
 }
 
-// Connect makes this rank's end of what connects the ranks: of the fabrics that can, each other
-// rank by one of them. All ranks of a job that MPI has started call it, whatever is wrong at them:
-// one that just ended would leave the others to wait for it, and have to wait for them in turn,
-// until its launcher ends the job. An error is the same at all ranks then; another rank's is a
-// *Refused.
+// Connect returns this rank's endpoint, which reaches each other rank by one fabric. In a job that
+// MPI has started, all ranks must call Connect, even if something is wrong at a rank: if that rank
+// just ended, it and the other ranks would wait for each other until the launcher ends the job.
+// There all ranks fail if one does: that rank with its own error, the others with a *Refused.
 func (j *Job) Connect(ctx context.Context, own Own) (fabric.Endpoint, error) {
 	if j.process == nil {
 		if own.Problem != nil {
@@ -160,7 +161,8 @@ func (j *Job) Connect(ctx context.Context, own Own) (fabric.Endpoint, error) {
 	return ep, err
 }
 
-// meetByMPI makes what a launcher of ours gives a job: nodes, a secret, a way to meet.
+// meetByMPI provides by MPI what weft's launcher gives a job: the ranks' nodes, a secret, and a way
+// to meet.
 func (j *Job) meetByMPI(own Own) error {
 	node, err := launch.Node()
 	if own.Problem != nil {
@@ -171,7 +173,7 @@ func (j *Job) meetByMPI(own Own) error {
 		return err
 	}
 	warnOthers(own.Logger, j.Rank, nodes)
-	// From here on nothing is wrong at any rank that it could have known by itself.
+	// From here on no rank has an error that it could have found by itself.
 	ranks := make([]int, j.Size)
 	for r := range ranks {
 		ranks[r] = r
@@ -198,8 +200,8 @@ func (j *Job) meetByMPI(own Own) error {
 	return nil
 }
 
-// share gives all ranks what each has to say, unless something is wrong at one: then all fail, with
-// that. All ranks call it.
+// share exchanges the ranks' values, which it returns by rank. If something is wrong at one rank,
+// which passes it as problem, all ranks fail with that. All ranks call share.
 func share(process *mpi.Process, mine []byte, problem error) ([][]byte, error) {
 	const fine, wrong = 0, 1
 	said := append([]byte{fine}, mine...)
@@ -217,7 +219,7 @@ func share(process *mpi.Process, mine []byte, problem error) ([][]byte, error) {
 	for r, b := range all {
 		switch {
 		case len(b) == 0:
-			return nil, fmt.Errorf("rank %d has nothing to say", r)
+			return nil, fmt.Errorf("rank %d has sent an empty message", r)
 		case b[0] != fine:
 			return nil, &Refused{r, string(b[1:])}
 		}
@@ -226,8 +228,9 @@ func share(process *mpi.Process, mine []byte, problem error) ([][]byte, error) {
 	return all, nil
 }
 
-// warnOthers takes the unknown names in ranks' environments off what they have shared behind their
-// nodes. Rank 0 says which there are that it has not.
+// warnOthers removes the lists of unknown names in the ranks' environments from what the ranks have
+// shared, where they follow the nodes. Rank 0 warns of names that its own environment does not
+// have.
 func warnOthers(logger *slog.Logger, rank int, shares [][]byte) {
 	names := make([][]string, len(shares))
 	for r, b := range shares {

@@ -13,18 +13,18 @@ import (
 	"weft/internal/env"
 )
 
-// Errors of a choice.
+// Errors of the choice of a fabric.
 var (
 	// ErrUnreachable: no fabric connects two ranks. They are lost to each other.
 	ErrUnreachable = errors.New("unreachable")
-	// ErrOffer: what another rank says that it offers makes no sense.
+	// ErrOffer: the offer of another rank is malformed.
 	ErrOffer = errors.New("bad offer of fabrics")
 )
 
 // wishes returns the priorities of the fabrics in a list, in its order, as the environment wants
 // them: 0 is not to be used, and of others the highest is the best. Errors: each variable that is
 // wrong.
-func wishes(list []provider) ([]int, error) {
+func priorities(list []provider) ([]int, error) {
 	w := make([]int, len(list))
 	order, err := env.Fabrics.Value()
 	problems := []error{err}
@@ -40,11 +40,11 @@ func wishes(list []provider) ([]int, error) {
 	return w, errors.Join(problems...)
 }
 
-// maxOffered bounds what one rank says of one fabric, in bytes.
+// maxOffered bounds the offer of one rank for one fabric, in bytes.
 const maxOffered = 4 << 10
 
-// encode returns an access as it goes to other ranks: priority (4 bytes, little endian), whether
-// there is a problem (1), problem or address.
+// encode returns an access as it is sent to other ranks: priority (4 bytes, little endian), whether
+// there is a problem (1 byte), then the problem or the address.
 func (a access) encode() []byte {
 	b := binary.LittleEndian.AppendUint32(nil, uint32(a.priority))
 	if a.problem != "" {
@@ -55,7 +55,7 @@ func (a access) encode() []byte {
 	return b[:min(len(b), maxOffered)]
 }
 
-// decode reads what another rank's encode has made. Errors: ErrOffer.
+// decode parses the result of another rank's encode. Errors: ErrOffer.
 func decode(b []byte) (access, error) {
 	if len(b) < 5 || len(b) > maxOffered || b[4] > 1 {
 		return access{}, fmt.Errorf("%w: %d bytes", ErrOffer, len(b))
@@ -70,9 +70,10 @@ func decode(b []byte) (access, error) {
 	return access{priority: int(p), addr: b[5:]}, nil
 }
 
-// choose returns the fabric that connects two ranks: the one of the highest priority, where that of
-// two different ones is the lower, and of several of these the first in the list. It does not
-// matter which of the two is a. Errors: ErrUnreachable, with the reason for each fabric.
+// choose returns the fabric that connects two ranks: the one with the highest priority, and of
+// several with that priority the first in the list. If the ranks give a fabric different
+// priorities, the lower one counts. The order of a and b does not matter. Errors: ErrUnreachable,
+// with the reason for each fabric.
 func choose(list []provider, a, b side) (string, error) {
 	if b.rank < a.rank {
 		a, b = b, a
@@ -94,7 +95,8 @@ func choose(list []provider, a, b side) (string, error) {
 	return best, nil
 }
 
-// between returns the priority of a fabric for a pair, or why it cannot be used.
+// between returns the priority of a fabric for a pair of ranks, or why the fabric cannot connect
+// them.
 func (f *provider) between(a, b side) (int, string) {
 	for _, s := range []side{a, b} {
 		access, ok := s.offer[f.name]

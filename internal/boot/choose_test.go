@@ -13,7 +13,7 @@ import (
 	"weft/internal/env"
 )
 
-// set sets these variables, with blanks between, and no others that choose fabrics.
+// set sets these variables, separated by blanks, and clears all others that choose fabrics.
 func set(t *testing.T, vars string) {
 	for _, name := range []string{env.Fabrics.Name, env.SHM.Name, env.MPI.Name, env.TCP.Name} {
 		t.Setenv(name, "")
@@ -37,7 +37,7 @@ func TestWishes(t *testing.T) {
 		{"WEFT_FABRIC=tcp,shm PSP_TCP=0", []int{1, 0, 0}},
 	} {
 		set(t, row.env)
-		w, err := wishes(providers)
+		w, err := priorities(providers)
 		require.NoError(t, err, row.env)
 		require.Equal(t, row.want, w, row.env)
 	}
@@ -49,11 +49,11 @@ func TestWishes(t *testing.T) {
 		{"WEFT_FABRIC=tcp,", `WEFT_FABRIC="tcp,"`},
 	} {
 		set(t, row.env)
-		_, err := wishes(providers)
+		_, err := priorities(providers)
 		require.ErrorContains(t, err, row.want)
 	}
 	set(t, "PSP_TCP=x PSP_SHM=x")
-	_, err := wishes(providers)
+	_, err := priorities(providers)
 	require.ErrorContains(t, err, "PSP_TCP")
 	require.ErrorContains(t, err, "PSP_SHM")
 }

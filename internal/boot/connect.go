@@ -15,13 +15,14 @@ import (
 	"weft/internal/launch"
 )
 
-// connect is Connect once the ranks can meet.
+// connect is Connect once j.meet is set.
 func (j *Job) connect(ctx context.Context, own Own) (ep fabric.Endpoint, err error) {
-	wanted, err := wishes(providers)
+	priority, err := priorities(providers)
+	// Settings are checked even where no rank may need them.
 	if err == nil {
-		_, err = env.SingleCopy.Value() // though no rank may need it, and so on
+		_, err = env.SingleCopy.Value()
 	}
-	if err == nil && wanted[slices.Index(env.FabricNames, "tcp")] > 0 {
+	if err == nil && priority[slices.Index(env.FabricNames, "tcp")] > 0 {
 		_, err = tcpSettings()
 	}
 	if err != nil {
@@ -34,7 +35,7 @@ func (j *Job) connect(ctx context.Context, own Own) (ep fabric.Endpoint, err err
 	links := map[string]opened{}
 	var made []fabric.Endpoint
 	defer func() {
-		for _, l := range links { // those that nobody has taken over
+		for _, l := range links { // those that were not used
 			err = errors.Join(err, l.drop())
 		}
 		if err == nil {
@@ -46,7 +47,7 @@ func (j *Job) connect(ctx context.Context, own Own) (ep fabric.Endpoint, err err
 		}
 	}()
 	for i, f := range providers {
-		a := access{priority: wanted[i]}
+		a := access{priority: priority[i]}
 		if a.priority > 0 {
 			l, err := f.open(j)
 			if err != nil {
@@ -100,7 +101,7 @@ func (j *Job) connect(ctx context.Context, own Own) (ep fabric.Endpoint, err err
 	return mux.New(j.Rank, byRank, nil), nil
 }
 
-// sidesOf returns what all ranks have said of their fabrics.
+// sidesOf returns the offers of all ranks, by rank.
 func sidesOf(peers []launch.Peer) ([]side, error) {
 	sides := make([]side, len(peers))
 	for r, p := range peers {
@@ -120,11 +121,11 @@ func sidesOf(peers []launch.Peer) ([]side, error) {
 	return sides, nil
 }
 
-// Near returns who shares the processors of this node, once the ranks are connected.
+// Near returns the numbers of ranks and processors of this node, once the ranks are connected.
 func (j *Job) Near() Near { return j.near }
 
-// Together reports whether some ranks, nil: the first n, are pairwise connected by memory that they
-// share. All ranks come to the same answer.
+// Together reports whether the first n ranks of group (nil: ranks 0 to n-1) are pairwise connected
+// by shared memory. All ranks get the same answer.
 func (j *Job) Together(group []int32, n int) bool { return together(j.sides, group, n) }
 
 func together(sides []side, group []int32, n int) bool {
@@ -144,8 +145,8 @@ func together(sides []side, group []int32, n int) bool {
 	return true
 }
 
-// names returns the name of the fabric to each rank. To itself a rank uses one of those that it
-// uses for others.
+// names returns the name of the fabric to each rank. To itself a rank uses the best of the fabrics
+// that it uses for others.
 func names(self int, sides []side) ([]string, error) {
 	names := make([]string, len(sides))
 	best := len(env.FabricNames)

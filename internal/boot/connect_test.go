@@ -26,7 +26,7 @@ import (
 
 var errFault = errors.New("test")
 
-// gathering is a meeting of ranks that are goroutines here.
+// gathering replaces the launcher: ranks that are goroutines meet by it.
 type gathering struct {
 	mu    sync.Mutex
 	peers []launch.Peer
@@ -72,7 +72,7 @@ func connectAll(t *testing.T, nodes string) ([]fabric.Endpoint, []error) {
 	return eps, errs
 }
 
-// Frames between ranks of several nodes arrive, over what connects them.
+// Frames between ranks of several nodes arrive, over the fabrics that connect the ranks.
 func TestConnect(t *testing.T) {
 	eps, errs := connectAll(t, "aabb")
 	for r := range errs {
@@ -154,14 +154,13 @@ func (c *closing) Close() error {
 	return nil
 }
 
-// Whatever fails when fabrics are opened, met for and used, Connect returns that error, and each
-// fabric that was opened is dropped or closed once. A fabric that cannot be opened is replaced by
-// another one.
+// If opening, meeting or using fails, Connect returns that error, and drops or closes each opened
+// fabric once. Another fabric replaces one that cannot be opened.
 func TestConnectLosesNoErrorAndNoFabric(t *testing.T) {
 	own := providers
 	defer func() { providers = own }()
 	for _, x := range []struct {
-		fault, want string // what fails, and what Connect then says
+		fault, want string // the step that fails, and the error of Connect
 		used        []string
 	}{
 		{"", "", []string{"shm", "mpi"}},
@@ -243,7 +242,7 @@ func TestConnectLosesNoErrorAndNoFabric(t *testing.T) {
 	}
 }
 
-// What is said of TCP is wrong even where all ranks have something better.
+// A wrong setting of TCP is an error even where all ranks use a better fabric.
 func TestConnectChecksTCP(t *testing.T) {
 	for name, wrong := range map[string]string{env.Retry.Name: "5000", env.DeadAfter.Name: "1s", env.TLSCert.Name: "/there/is/none.pem"} {
 		for _, nodes := range []string{"aa", "a"} {
@@ -254,7 +253,7 @@ func TestConnectChecksTCP(t *testing.T) {
 					require.ErrorIs(t, err, ErrConfig)
 					require.ErrorContains(t, err, fmt.Sprintf("%s=%q", name, wrong))
 				}
-				t.Setenv(env.TCP.Name, "0") // nobody reads it then
+				t.Setenv(env.TCP.Name, "0") // then no rank reads the setting
 				_, errs = connectAll(t, nodes)
 				for _, err := range errs {
 					require.NoError(t, err)
@@ -264,8 +263,8 @@ func TestConnectChecksTCP(t *testing.T) {
 	}
 }
 
-// What ranks share when MPI starts them is their node, and what in their environment means nothing:
-// rank 0 says that, with where it is.
+// When MPI starts ranks, they share their nodes and the unknown names in their environments. Rank 0
+// warns of these names, with the ranks that have them.
 func TestWarnOthers(t *testing.T) {
 	for _, rank := range []int{0, 1} {
 		var out bytes.Buffer

@@ -24,29 +24,31 @@ var providers = []provider{
 	{name: "mpi", connects: "processes that mpirun or srun has started", priority: env.MPI, open: openMPI,
 		trial: mpi.Sketch, carrier: mpi.Version},
 	{name: "tcp", connects: "processes", priority: env.TCP, open: openTCP,
-		trial: func() (fabric.Endpoint, error) { // nobody else is to know it
+		trial: func() (fabric.Endpoint, error) {
+			// no other rank connects, so the secret does not matter
 			return tcp.New(tcp.Config{Size: 1, Secret: make([]byte, 32), Networks: env.Networks.Text()})
 		}},
 }
 
-// Fabric says what can carry messages between ranks, and what it can do here.
+// Fabric describes a fabric, and what it can do on this machine.
 type Fabric struct {
 	Name, Connects string
 	Problem        string // why it cannot be used here; empty if it can
-	Library        string
+	Library        string // that it uses, name and version; empty: none
 	Caps           fabric.Caps
 }
 
-// Fabrics lists the fabrics of this build, that of one process first. It tries each.
+// Fabrics lists the fabrics of this build, that within one process first. It opens and closes an
+// endpoint of each.
 func Fabrics() []Fabric {
 	all := []Fabric{describe("inproc", "goroutines of one process", alone)}
-	wanted, err := wishes(providers)
+	priority, err := priorities(providers)
 	for i, here := range providers {
 		f := describe(here.name, here.connects, here.trial)
 		switch {
 		case err != nil:
 			f.Problem = err.Error()
-		case wanted[i] == 0:
+		case priority[i] == 0:
 			f.Problem = "switched off by " + here.priority.Name + " or " + env.Fabrics.Name
 		}
 		if here.carrier != nil {
@@ -71,7 +73,7 @@ func describe(name, connects string, open func() (fabric.Endpoint, error)) Fabri
 	return f
 }
 
-// alone is the endpoint of a rank that is alone.
+// alone returns the endpoint of a job with one rank.
 func alone() (fabric.Endpoint, error) {
 	eps, err := inproc.New(1)
 	if err != nil {
@@ -116,8 +118,8 @@ func openMPI(j *Job) (opened, error) {
 	return opened{}, mpi.ErrAbsent
 }
 
-// tcpSettings are what the environment says of TCP, but for the networks, of which a machine needs
-// to have those that it uses.
+// tcpSettings returns the environment's settings for TCP except the networks, which are checked
+// only where TCP is opened: a machine needs to have only networks that it uses.
 func tcpSettings() (cfg tcp.Config, err error) {
 	var problems [3]error
 	cfg.Retry, problems[0] = env.Retry.Value()
@@ -162,14 +164,14 @@ func openTCP(j *Job) (opened, error) {
 	}, nil
 }
 
-// addrOf returns where a rank is to be found by a fabric.
+// addrOf returns the address of a rank for a fabric.
 func addrOf(peers []launch.Peer, rank int, name string) (string, error) {
 	a, err := decode(peers[rank].Addrs[name])
 	return string(a.addr), err
 }
 
-// ownProcessors says which processors this process may use, nil if it does not know. A launcher may
-// have bound it to a part of the machine.
+// ownProcessors returns the processors that this process may use; nil if that is not known. A
+// launcher may have bound the process to a part of the machine.
 func ownProcessors() []byte {
 	s, err := bind.Allowed()
 	if err != nil || len(s.String()) > launch.MaxAddr {
@@ -179,7 +181,7 @@ func ownProcessors() []byte {
 }
 
 // nodeProcessors returns how many processors the ranks of a rank's node may use together; 0 if one
-// of them does not say.
+// of these ranks has not sent its processors.
 func nodeProcessors(peers []launch.Peer, rank int) int {
 	all := map[int]bool{}
 	for i := range peers {

@@ -14,7 +14,7 @@ import (
 	"weft/internal/fabric/inproc"
 )
 
-// Ranks are together if each pair of them shares memory; a rank reaches itself by the first of the
+// Ranks are together if each pair of them shares memory. A rank reaches itself by the best of the
 // fabrics by which it reaches others.
 func TestFabricsOfRanks(t *testing.T) {
 	one := func(rank int, node string, names ...string) side {
@@ -47,7 +47,7 @@ func TestFabricsOfRanks(t *testing.T) {
 	require.ErrorIs(t, err, ErrNoFabric)
 }
 
-// What fabrics say of themselves is told, and so is why one cannot be used, or not be closed.
+// The description of a fabric has its Caps, or the error why it cannot be used or closed.
 func TestFabricsAreDescribed(t *testing.T) {
 	f := describe("x", "y", alone)
 	require.Equal(t, Fabric{Name: "x", Connects: "y", Caps: fabric.Caps{Kind: "inproc", EagerLimit: inproc.EagerLimit, SharedMemory: true}}, f)

@@ -14,8 +14,8 @@ import (
 	"weft/internal/fabric/mpi"
 )
 
-// Where MPI cannot give others what a rank says, that is the error, unless the rank has one of its
-// own.
+// If MPI cannot exchange the values, that is the error of share, unless the rank has a problem
+// itself.
 func TestExchangeThatMPIRefuses(t *testing.T) {
 	p := &mpi.Process{Rank: 1, Size: 2}
 	_, err := share(p, []byte("x"), nil)

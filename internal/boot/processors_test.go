@@ -11,7 +11,7 @@ import (
 	"weft/internal/launch"
 )
 
-// Ranks that are bound to a part of the machine each have all of it together.
+// The processors of a node are those of all its ranks, which may be bound to parts of the machine.
 func TestNodeProcessors(t *testing.T) {
 	on := func(node, processors string) launch.Peer {
 		return launch.Peer{Node: launch.NodeID(node), Addrs: map[string][]byte{processorsName: []byte(processors)}}
