@@ -21,9 +21,9 @@ var (
 	ErrOffer = errors.New("bad offer of fabrics")
 )
 
-// wishes returns the priorities of the fabrics in a list, in its order, as the environment wants
-// them: 0 is not to be used, and of others the highest is the best. Errors: each variable that is
-// wrong.
+// priorities returns the priorities that the environment gives the fabrics in a list, in the order
+// of the list. 0: the fabric is not to be used; of the others, the highest is the best. The error
+// names each variable that is wrong.
 func priorities(list []provider) ([]int, error) {
 	w := make([]int, len(list))
 	order, err := env.Fabrics.Value()
