@@ -15,7 +15,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// machine is the files of a machine: for each processor its package, node and core's threads.
+// machine has the files of a machine: for each processor its package, its node and the threads of
+// its core.
 func machine(threads func(cpu int) (pkg, node int, siblings string), cpus int) fstest.MapFS {
 	m := fstest.MapFS{}
 	put := func(name, text string) { m[name] = &fstest.MapFile{Data: []byte(text + "\n")} }
@@ -42,7 +43,7 @@ func upTo(n int) (s Set) {
 
 var (
 	plain8 = func(cpu int) (int, int, string) { return 0, 0, fmt.Sprint(cpu) }
-	// As most machines number them: the second threads of all cores come after the first ones.
+	// The numbering of most machines: the second threads of all cores follow the first threads.
 	smt8 = func(cpu int) (int, int, string) { return 0, 0, fmt.Sprintf("%d,%d", cpu%4, cpu%4+4) }
 	// Two packages whose processors alternate.
 	woven8 = func(cpu int) (int, int, string) { return cpu % 2, cpu % 2, fmt.Sprint(cpu) }
@@ -74,13 +75,13 @@ func TestAuto(t *testing.T) {
 		require.Equal(t, row.want, strings.Trim(fmt.Sprint(sets), "[]"), name)
 		require.Equal(t, row.want == "" && row.ranks > 1, why != "", name)
 	}
-	// Nothing is known of the machine.
+	// A machine without files.
 	sets, _, err := Policy{}.Divide(Read(fstest.MapFS{}, upTo(4)), 2)
 	require.NoError(t, err)
 	require.Equal(t, []Set{{0, 1}, {2, 3}}, sets)
 }
 
-// What the time of the control group does not suffice for is left alone.
+// Ranks are not bound if the control group does not allow a processor's time for each.
 func TestQuota(t *testing.T) {
 	for name, row := range map[string]struct {
 		files map[string]string
@@ -165,7 +166,7 @@ func TestSets(t *testing.T) {
 	}
 }
 
-// The machine that this runs on: a process has the processors of the thread that starts it, and the
+// On the machine of the test: a process gets the processors of the thread that starts it, and the
 // thread gets its own back.
 func TestThread(t *testing.T) {
 	if !Supported {
@@ -202,7 +203,7 @@ func TestThread(t *testing.T) {
 	require.Error(t, err)
 }
 
-// What a policy, a set and a machine are at their bounds, and what a machine's files may say.
+// Policies, sets and machines at their bounds, and unusual files of a machine.
 func TestPoliciesAtTheEdges(t *testing.T) {
 	for text, want := range map[string][2]bool{"auto": {true, false}, "none": {false, true}, "core": {false, false}, "0": {false, false}} {
 		p, err := Parse(text)
@@ -240,9 +241,9 @@ func TestPoliciesAtTheEdges(t *testing.T) {
 		require.Equal(t, ranks == 2, sets != nil)
 	}
 	m.Quota = 8
-	require.Equal(t, 8, m.room())
+	require.Equal(t, 8, m.capacity())
 	m.Quota = 9
-	require.Equal(t, 8, m.room())
+	require.Equal(t, 8, m.capacity())
 	_, why, err := Policy{}.Divide(m, 9)
 	require.NoError(t, err)
 	require.Equal(t, "9 ranks share 8 processors", why)
@@ -262,7 +263,7 @@ func TestPoliciesAtTheEdges(t *testing.T) {
 	require.EqualError(t, err, "legal are "+Legal+`; "x" is not a processor, such as 3, nor a range of them, such as 0-3; they are 0 to 65535`)
 }
 
-// The files of a machine say what they do, or are taken to say nothing, one by one.
+// Each file of a machine counts, or is ignored, independently of the others.
 func TestFilesOfAMachine(t *testing.T) {
 	const topology = "sys/devices/system/cpu/cpu1/topology/"
 	for _, row := range []struct {
@@ -303,7 +304,7 @@ func TestFilesOfAMachine(t *testing.T) {
 	require.Equal(t, []int{7, 6, 5, 4, 3, 2, 1, 0}, order(func(cpu int) (int, int, string) { return 7 - cpu, 0, "0-7" }))
 }
 
-// Limits on processor time: the least one that is a limit counts, of all groups above.
+// Limits on processor time: the smallest limit of the group and of all groups above it counts.
 func TestLimitsOfGroups(t *testing.T) {
 	const v1 = "sys/fs/cgroup/cpu/"
 	for _, row := range []struct {

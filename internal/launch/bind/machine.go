@@ -18,23 +18,24 @@ import (
 // ErrUnsupported: processes cannot be bound here.
 var ErrUnsupported = errors.New("this platform has no processes that are bound to processors")
 
-// Processor is one that the kernel runs threads on: a core, or a hardware thread of one.
+// Processor is a processor of the kernel's: a core, or a hardware thread of a core.
 type Processor struct {
 	ID      int
-	Core    int // the first processor of its core
+	Core    int // the number of the first processor of its core
 	Node    int // of memory
 	Package int
 }
 
-// Machine is what a process may use.
+// Machine has the processors that a process may use.
 type Machine struct {
-	Processors []Processor // those of the affinity mask, neighbours near each other
-	Quota      float64     // processors' worth of time by the control group; 0: no limit
+	Processors []Processor // of the affinity mask, sorted by package, node, core and number
+	// limit of the control group on processor time, in processors; 0: no limit
+	Quota float64
 }
 
-// Read returns the machine of which root is the root of the file system; tests have their own.
-// allowed are the processors of the affinity mask. What the files do not say is taken to be simple:
-// one core per processor, one node, one package.
+// Read returns the machine described by the files under root, the root of a file system; tests have
+// their own. allowed are the processors of the affinity mask. Where files are missing, Read assumes
+// one processor per core, one node and one package.
 func Read(root fs.FS, allowed []int) *Machine {
 	m := &Machine{Quota: quota(root)}
 	nodes := map[int]int{}
@@ -69,8 +70,8 @@ func Read(root fs.FS, allowed []int) *Machine {
 	return m
 }
 
-// room is how many ranks can have processors of their own.
-func (m *Machine) room() int {
+// capacity returns how many ranks can each have at least one processor that no other rank has.
+func (m *Machine) capacity() int {
 	n := len(m.Processors)
 	if m.Quota > 0 {
 		n = min(n, int(m.Quota))
@@ -97,8 +98,8 @@ func text(root fs.FS, name string) string {
 	return strings.TrimSpace(string(b))
 }
 
-// quota returns the least limit on processor time of the control groups that this process is in, in
-// processors; 0 if there is none.
+// quota returns the smallest limit on processor time of the control groups that contain this
+// process, in processors; 0 if there is no limit.
 func quota(root fs.FS) float64 {
 	least := math.Inf(1)
 	limit := func(used, per string) {
@@ -113,8 +114,8 @@ func quota(root fs.FS) float64 {
 		if len(f) != 3 {
 			continue
 		}
-		// A limit holds for what is below. In a container, the path may be that outside of it, of
-		// which only the end is there, or nothing.
+		// A group's limit holds for the groups below it. In a container, the path may be the one
+		// outside of the container, of which only the end exists inside, or nothing.
 		for dir := path.Clean("/" + f[2]); ; dir = path.Dir(dir) {
 			switch {
 			case f[1] == "":
@@ -146,13 +147,13 @@ func setOf(ps ...[]Processor) (s Set) {
 	return s
 }
 
-// maxProcessor bounds numbers of processors. It guards against misprints.
+// maxProcessor bounds numbers of processors. It guards against typing errors.
 const maxProcessor = 1<<16 - 1
 
-// Set is numbers of processors, each once, in their order.
+// Set has the numbers of some processors, sorted, each once.
 type Set []int
 
-// String returns the set as the kernel writes it: 0-3,8.
+// String returns the set in the kernel's notation: 0-3,8.
 func (s Set) String() string {
 	var b strings.Builder
 	for i := 0; i < len(s); {
@@ -172,7 +173,7 @@ func (s Set) String() string {
 	return b.String()
 }
 
-// ParseSet reads what String writes.
+// ParseSet parses the notation of String.
 func ParseSet(text string) (Set, error) { return parseSet(text, ",") }
 
 func parseSet(text, separator string) (Set, error) {

@@ -3,22 +3,22 @@
 
 // Package bind divides the processors of a machine among the ranks that a launcher starts on it.
 //
-//	m, err := bind.Here()                    // what this process may use, and how it is built
+//	m, err := bind.Here()                    // the processors that this process may use
 //	p, err := bind.Parse("auto")
 //	sets, why, err := p.Divide(m, 4)         // by rank; nil: ranks are not bound, and why
-//	restore, err := bind.Thread(sets[0])     // this thread, and what it starts
+//	restore, err := bind.Thread(sets[0])     // binds this thread and the processes that it starts
 //	... os.StartProcess(...)
 //	restore()
 //
-// A rank inherits the affinity mask of the thread that starts it. The caller has locked its
+// A rank inherits the affinity mask of the thread that starts it. The caller must have locked its
 // goroutine to the thread.
 //
-// Processors are put in an order in which neighbours are near: by package, node of memory, core,
-// and hardware thread of the core. Ranks get contiguous parts of it, whose lengths differ by one at
-// most. As long as there is a core for each rank, cores are divided, each with all of its threads;
-// only then threads.
+// Processors are sorted so that neighbours are near each other: by package, memory node, core, and
+// hardware thread of the core. Ranks get contiguous parts of this order, whose lengths differ by
+// one at most. If there is a core for each rank, whole cores are divided, each with all of its
+// hardware threads; otherwise hardware threads are divided.
 //
-// All of it is pure but Here and Thread. Nothing here waits or has state.
+// All functions but Here, Allowed and Thread are pure. Nothing here waits or has state.
 package bind
 
 import (
@@ -39,10 +39,10 @@ func init() {
 	}
 }
 
-// Legal says what Parse takes.
+// Legal describes the texts that Parse accepts.
 const Legal = "auto, none, core, or sets of processors, one for each rank, with commas between, as in 0-3,4-7 or 0+2,1+3"
 
-// Policy says which processors the ranks get. The zero value is auto.
+// Policy determines which processors the ranks get. The zero value is auto.
 type Policy struct {
 	kind kind
 	sets []Set // of kind listed
@@ -57,14 +57,14 @@ const (
 	listed
 )
 
-// Auto reports whether the policy leaves the choice to the machine, so that what cannot be is no
-// mistake.
+// Auto reports whether the policy leaves the choice to the machine. Then it is no error if ranks
+// cannot be bound.
 func (p Policy) Auto() bool { return p.kind == auto }
 
-// None reports whether nothing is to be bound.
+// None reports whether the policy binds no rank.
 func (p Policy) None() bool { return p.kind == none }
 
-// Parse reads a policy.
+// Parse parses a policy.
 func Parse(text string) (Policy, error) {
 	switch text {
 	case "auto":
@@ -85,23 +85,24 @@ func Parse(text string) (Policy, error) {
 	return p, nil
 }
 
-// Divide returns the processors of each of so many ranks. Without sets, ranks are not to be bound;
-// why says why not, if that may surprise. The error is a policy that this machine cannot follow.
+// Divide returns the processors of each rank. If sets is nil, ranks must not be bound; why then
+// says why not, if that may surprise the user. It returns an error if the machine does not have
+// what the policy requires.
 func (p Policy) Divide(m *Machine, ranks int) (sets []Set, why string, err error) {
 	cores := m.cores()
 	switch p.kind {
 	case none:
 		return nil, "", nil
 	case auto:
-		switch room := m.room(); {
+		switch capacity := m.capacity(); {
 		case ranks == 1:
-			return nil, "", nil // it has all
-		case ranks > room && room < len(m.Processors):
+			return nil, "", nil // the rank has all processors
+		case ranks > capacity && capacity < len(m.Processors):
 			return nil, fmt.Sprintf("%d ranks have the time of %.3g processors", ranks, m.Quota), nil
-		case ranks > room:
-			return nil, fmt.Sprintf("%d ranks share %d processors", ranks, room), nil
+		case ranks > capacity:
+			return nil, fmt.Sprintf("%d ranks share %d processors", ranks, capacity), nil
 		case ranks > len(cores):
-			// by threads
+			// by hardware threads
 			return divide(slices.Collect(slices.Chunk(m.Processors, 1)), ranks), "", nil
 		}
 		return divide(cores, ranks), "", nil
@@ -125,7 +126,8 @@ func (p Policy) Divide(m *Machine, ranks int) (sets []Set, why string, err error
 	return p.sets[:ranks], "", nil
 }
 
-// divide gives each rank a contiguous part, the first ones one more if it does not come out even.
+// divide gives each rank a contiguous part of the units. The first ranks get one more if the units
+// do not divide evenly.
 func divide(units [][]Processor, ranks int) (sets []Set) {
 	for ; ranks > 0; ranks-- {
 		k := (len(units) + ranks - 1) / ranks

@@ -10,10 +10,10 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Supported says whether processes can be bound on this platform.
+// Supported is whether processes can be bound on this platform.
 const Supported = true
 
-// Here returns the machine as this process may use it.
+// Here returns the machine with the processors that the calling thread may use.
 func Here() (*Machine, error) {
 	s, err := Allowed()
 	if err != nil {
@@ -36,7 +36,8 @@ func Allowed() (s Set, err error) {
 	return s, nil
 }
 
-// Thread binds the calling thread, and what it starts from now on. restore takes that back.
+// Thread binds the calling thread, and the processes that it starts from now on. restore gives the
+// thread its former processors back.
 func Thread(s Set) (restore func() error, err error) {
 	var old, mask unix.CPUSet
 	if err := unix.SchedGetaffinity(0, &old); err != nil {

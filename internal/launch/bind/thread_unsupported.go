@@ -5,7 +5,7 @@
 
 package bind
 
-// Supported says whether processes can be bound on this platform.
+// Supported is whether processes can be bound on this platform.
 const Supported = false
 
 // Here returns ErrUnsupported.
