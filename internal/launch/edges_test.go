@@ -232,7 +232,7 @@ func TestPlacesOfLaunchers(t *testing.T) {
 		want         int
 		wrong        string
 	}{
-		{"....", 1, -1, 2, ""}, {"....", 4, -1, 2, ""}, {"....", 5, -1, 0, "5 ranks are brought; 4 of 4 are still wanted"},
+		{"....", 1, -1, 2, ""}, {"....", 4, -1, 2, ""}, {"....", 5, -1, 0, "5 ranks are brought; 4 of 4 are still missing"},
 		{"....", 0, -1, 0, "0 ranks are brought"}, {"....", -1, -1, 0, "-1 ranks are brought"},
 		{"....", 1, 1, 0, "ranks 1 to 1 are not free; those from other launchers are 2 to 5"}, {"....", 1, 2, 2, ""},
 		{"....", 1, 5, 5, ""}, {"....", 1, 6, 0, "not free"}, {"....", 2, 4, 4, ""}, {"....", 2, 5, 0, "ranks 5 to 6 are not free"},

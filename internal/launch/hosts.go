@@ -163,7 +163,7 @@ func (s *Server) placeLocked(h *host, said []byte) error {
 	case s.closed || x.ending:
 		return fmt.Errorf("the job is being ended")
 	case h.ranks < 1 || h.ranks > left:
-		return fmt.Errorf("%d ranks are brought; %d of %d are still wanted", h.ranks, left, len(x.taken))
+		return fmt.Errorf("%d ranks are brought; %d of %d are still missing", h.ranks, left, len(x.taken))
 	}
 	free := func(first int) bool {
 		return first >= own && first <= s.cfg.Ranks-h.ranks && !slices.Contains(x.taken[first-own:first-own+h.ranks], true)

@@ -153,7 +153,7 @@ func TestTimeOfALauncher(t *testing.T) {
 			if !way {
 				f, err := readFrame(near)
 				require.NoError(t, err)
-				require.Equal(t, frame{kind: jobRefuses, value: []byte("0 ranks are brought; 2 of 2 are still wanted")}, f)
+				require.Equal(t, frame{kind: jobRefuses, value: []byte("0 ranks are brought; 2 of 2 are still missing")}, f)
 			}
 			_, err = near.Read(make([]byte, 1))
 			require.Equal(t, io.EOF, err)

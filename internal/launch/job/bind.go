@@ -10,7 +10,7 @@ import (
 	"weft/internal/launch/bind"
 )
 
-// divide says which processors the ranks of this launcher get, if they are bound.
+// divide determines which processors the ranks of this launcher get, if they are bound.
 func (r *runner) divide() *Error {
 	p := r.spec.Bind
 	if p == nil || p.None() {
@@ -33,23 +33,23 @@ func (r *runner) divide() *Error {
 	return nil
 }
 
-// detail says what only some want to know.
+// detail writes a line that only Spec.Verbose asks for.
 func (r *runner) detail(format string, args ...any) {
 	if r.spec.Verbose {
 		r.say(format, args...)
 	}
 }
 
-// bound binds the thread that is about to start the i-th rank of this launcher. It returns what the
-// rank has to be told, and the function that gives the thread its processors back.
-func (r *runner) bound(rank, i int) (vars []string, restore func(), _ *Error) {
+// bindRank binds the thread that is about to start the i-th rank of this launcher. It returns
+// variables for the rank's environment, and the function that gives the thread its processors back.
+func (r *runner) bindRank(rank, i int) (vars []string, restore func(), _ *Error) {
 	if r.sets == nil {
 		return []string{env.Bound.Name + "="}, func() {}, nil
 	}
 	s := r.sets[i]
 	back, err := bind.Thread(s)
 	if err != nil {
-		// Somebody has changed what this process may use, a moment ago.
+		// The processors that this process may use have changed since divide.
 		if !r.spec.Bind.Auto() {
 			return nil, nil, &Error{StatusUsage, fmt.Errorf("rank %d cannot be bound to %w", rank, err)}
 		}

@@ -23,7 +23,7 @@ import (
 )
 
 func init() {
-	roles["led"] = func() int {
+	roles["caused"] = func() int {
 		return joined(func(c *launch.Client) int {
 			if c.Rank() != 1 {
 				check(c.Blame(launch.Blame{Rank: 1, Certain: true}))
@@ -34,11 +34,11 @@ func init() {
 			for range c.Size() - 1 {
 				<-heard
 			}
-			time.Sleep(3 * blameTime) // the launcher knows of all others, and is to wait for more
+			time.Sleep(3 * blameTime) // the launcher knows of all others, and must wait for more
 			return 3
 		})
 	}
-	roles["led-by-none"] = func() int {
+	roles["caused-by-none"] = func() int {
 		return joined(func(c *launch.Client) int {
 			if c.Rank() == 0 {
 				check(c.Blame(launch.Blame{Rank: 1, Certain: true}))
@@ -47,13 +47,13 @@ func init() {
 			return 0
 		})
 	}
-	roles["witness"] = func() int { return witnessRole(false) }
-	roles["witness-that-tells"] = func() int { return witnessRole(true) }
+	roles["observer"] = func() int { return observerRole(false) }
+	roles["observer-that-tells"] = func() int { return observerRole(true) }
 }
 
-// witnessRole is a job whose rank 1 is killed when all others are connected to it. They end as soon
-// as they notice, in order.
-func witnessRole(tell bool) int {
+// observerRole is the role of a job whose rank 1 is killed when all others are connected to it. The
+// others end in order as soon as they notice.
+func observerRole(tell bool) int {
 	c := join()
 	path := filepath.Join(c.Dir(), "w")
 	if c.Rank() == 1 {
@@ -78,11 +78,11 @@ func witnessRole(tell bool) int {
 	return 1
 }
 
-// The kernel closes what a killed rank has, and then takes its time. Others notice before the
-// launcher does.
+// The kernel closes the files of a killed rank some time before its parent can reap it. So other
+// ranks notice the end before the launcher does.
 func TestFirstFailureIsTheKilledHammer(t *testing.T) {
 	for range 8 {
-		for _, name := range []string{"witness", "witness-that-tells"} {
+		for _, name := range []string{"observer", "observer-that-tells"} {
 			o := run(t, Spec{Parts: []Part{role(name, 3)}})
 			require.NoError(t, o.err)
 			require.Equal(t, 137, o.status, o.errOut)
@@ -91,31 +91,31 @@ func TestFirstFailureIsTheKilledHammer(t *testing.T) {
 	}
 }
 
-// Who fails because of another says so, and the launcher waits for that one.
+// A rank that fails because of another one blames it, and the launcher waits for the blamed rank.
 func TestBlame(t *testing.T) {
 	defer func(d time.Duration) { causeTime = d }(causeTime)
-	causeTime = time.Minute // rank 1 has to be given a processor now and then
-	o := run(t, Spec{Parts: []Part{role("led", 3)}})
+	causeTime = time.Minute // rank 1 needs a processor now and then
+	o := run(t, Spec{Parts: []Part{role("caused", 3)}})
 	require.NoError(t, o.err)
 	require.Equal(t, 3, o.status, o.errOut)
 	require.Regexp(t, `^weft run: rank 1 \(.*\): exit status 3\n$`, o.errOut)
 
-	o = run(t, Spec{KeepGoing: true, Parts: []Part{role("led", 3)}})
+	o = run(t, Spec{KeepGoing: true, Parts: []Part{role("caused", 3)}})
 	require.NoError(t, o.err)
 	require.Equal(t, 3, o.status, o.errOut)
 	require.Regexp(t, `^weft run: rank 1 \(.*\): exit status 3\n.*rank [02] .*exit status 1, because of rank 1\n.*because of rank 1\n$`, o.errOut)
 
-	o = run(t, Spec{Parts: []Part{role("led-by-none", 2)}})
+	o = run(t, Spec{Parts: []Part{role("caused-by-none", 2)}})
 	require.NoError(t, o.err)
 	require.Equal(t, 4, o.status, o.errOut)
 	require.Regexp(t, `^weft run: rank 0 \(.*\): exit status 4, because of rank 1\n$`, o.errOut)
 }
 
-// The rank that another one blames is of another launcher.
+// The blamed rank is one of another launcher.
 func TestBlameElsewhere(t *testing.T) {
 	dir := isolate(t)
-	a, other := startTwo(t, launcherSpec{Parts: parts(role("led", 1))}, 1)
-	other.Parts = parts(role("led", 1))
+	a, other := startTwo(t, launcherSpec{Parts: parts(role("caused", 1))}, 1)
+	other.Parts = parts(role("caused", 1))
 	b := startMachine(t, other)
 	status, text := a.end()
 	require.Equal(t, 3, status, text)
@@ -125,10 +125,10 @@ func TestBlameElsewhere(t *testing.T) {
 	requireClean(t, dir)
 }
 
-// blames is a hub that knows who blames whom, and nothing else.
+// blames is a rankServer that knows only which rank blames which.
 type blames map[int]int
 
-const maybe = 100 // added to a rank: it is not certain
+const maybe = 100 // added to a blamed rank: it is not certain
 
 func (b blames) Dir() string                   { return "" }
 func (b blames) Identity(int) *launch.Identity { return nil }
@@ -150,59 +150,59 @@ func (b blames) Ended(r, code int, how string) (*launch.Death, bool) {
 	return &launch.Death{Rank: r, Code: code, How: how, Clean: code == 0}, orderly
 }
 
-// The order in which ends are heard of, and what the job's status is to be. "?" stands for the time
-// after which the launcher looks.
+// The order in which the launcher hears of ends, and the status that the job must have. judge
+// stands for the time after which the launcher judges.
 func TestWhichFailureIsTheFirst(t *testing.T) {
 	type end struct{ rank, code int }
-	look := end{-1, 0}
+	judge := end{-1, 0}
 	for name, row := range map[string]struct {
 		blames blames
 		ends   []end
 		status int // after the last; 0: still waiting
 		first  string
 	}{
-		"alone":                         {nil, []end{{2, 5}, look}, 5, "rank 2 (p): exit status 5"},
-		"before it is looked":           {nil, []end{{2, 5}}, 0, ""},
-		"killed, at once":               {nil, []end{{2, 137}}, 137, "rank 2"},
-		"killed counts before":          {nil, []end{{0, 1}, {1, 137}}, 137, "rank 1"},
-		"not leaving counts before":     {nil, []end{{0, 1}, {1, 99}, look}, 99, "rank 1"},
-		"two of a kind: the first":      {nil, []end{{1, 4}, {0, 1}, look}, 4, "rank 1"},
-		"told: waits":                   {blames{0: 1}, []end{{0, 1}, look, look}, 0, ""},
-		"told: the cause":               {blames{0: 1}, []end{{0, 1}, look, {1, 3}, look}, 3, "rank 1 (p): exit status 3;"},
-		"told: a chain":                 {blames{0: 1, 1: 2}, []end{{0, 1}, look, {1, 3}, look, {2, 6}, look}, 6, "rank 2"},
-		"told: a chain waits":           {blames{0: 1, 1: 2}, []end{{0, 1}, look, {1, 3}, look}, 0, ""},
-		"told: each other":              {blames{0: 1, 1: 0}, []end{{0, 1}, look, {1, 3}, look}, 1, "rank 0 (p): exit status 1, because of rank 1;"},
-		"told: the cause ends well":     {blames{0: 1}, []end{{0, 1}, {1, 0}, look}, 1, "rank 0 (p): exit status 1, because of rank 1"},
-		"told: another is its own":      {blames{0: 1}, []end{{0, 1}, {2, 7}, look}, 7, "rank 2"},
-		"told: not by whom":             {blames{0: -1}, []end{{0, 1}, look}, 1, "rank 0 (p): exit status 1;"},
-		"told: not by whom, own first":  {blames{0: -1}, []end{{0, 1}, {1, 2}, look}, 2, "rank 1"},
-		"told, and killed: waits":       {blames{0: 1}, []end{{0, 134}, look}, 0, ""},
-		"told, and killed: the cause":   {blames{0: 1}, []end{{0, 134}, look, {1, 3}, look}, 3, "rank 1"},
-		"not leaving because of others": {blames{0: 1}, []end{{0, 99}, look, {1, 3}, look}, 3, "rank 1"},
-		"knows of it: waits":            {blames{0: maybe + 1}, []end{{0, 1}, look}, 0, ""},
-		"knows of it: the cause":        {blames{0: maybe + 1}, []end{{0, 1}, look, {1, 3}, look}, 3, "rank 1"},
-		"knew of it, which ended well":  {blames{0: maybe + 1}, []end{{1, 0}, {0, 2}, look}, 2, "rank 0 (p): exit status 2;"},
-		"all have ended":                {blames{0: 1, 1: 3, 3: 1}, []end{{2, 0}, {0, 1}, {1, 8}, {3, 9}}, 1, "rank 0"},
+		"alone":                                  {nil, []end{{2, 5}, judge}, 5, "rank 2 (p): exit status 5"},
+		"before it is looked":                    {nil, []end{{2, 5}}, 0, ""},
+		"killed, at once":                        {nil, []end{{2, 137}}, 137, "rank 2"},
+		"killed counts before":                   {nil, []end{{0, 1}, {1, 137}}, 137, "rank 1"},
+		"not leaving counts before":              {nil, []end{{0, 1}, {1, 99}, judge}, 99, "rank 1"},
+		"two of a kind: the first":               {nil, []end{{1, 4}, {0, 1}, judge}, 4, "rank 1"},
+		"blames: waits":                          {blames{0: 1}, []end{{0, 1}, judge, judge}, 0, ""},
+		"blames: the cause":                      {blames{0: 1}, []end{{0, 1}, judge, {1, 3}, judge}, 3, "rank 1 (p): exit status 3;"},
+		"blames: a chain":                        {blames{0: 1, 1: 2}, []end{{0, 1}, judge, {1, 3}, judge, {2, 6}, judge}, 6, "rank 2"},
+		"blames: a chain waits":                  {blames{0: 1, 1: 2}, []end{{0, 1}, judge, {1, 3}, judge}, 0, ""},
+		"blames: each other":                     {blames{0: 1, 1: 0}, []end{{0, 1}, judge, {1, 3}, judge}, 1, "rank 0 (p): exit status 1, because of rank 1;"},
+		"blames: the cause ends well":            {blames{0: 1}, []end{{0, 1}, {1, 0}, judge}, 1, "rank 0 (p): exit status 1, because of rank 1"},
+		"blames: another fails by itself":        {blames{0: 1}, []end{{0, 1}, {2, 7}, judge}, 7, "rank 2"},
+		"blames none in particular":              {blames{0: -1}, []end{{0, 1}, judge}, 1, "rank 0 (p): exit status 1;"},
+		"blames none in particular, other first": {blames{0: -1}, []end{{0, 1}, {1, 2}, judge}, 2, "rank 1"},
+		"blames, and killed: waits":              {blames{0: 1}, []end{{0, 134}, judge}, 0, ""},
+		"blames, and killed: the cause":          {blames{0: 1}, []end{{0, 134}, judge, {1, 3}, judge}, 3, "rank 1"},
+		"not leaving because of others":          {blames{0: 1}, []end{{0, 99}, judge, {1, 3}, judge}, 3, "rank 1"},
+		"may be due: waits":                      {blames{0: maybe + 1}, []end{{0, 1}, judge}, 0, ""},
+		"may be due: the cause":                  {blames{0: maybe + 1}, []end{{0, 1}, judge, {1, 3}, judge}, 3, "rank 1"},
+		"may be due, other ends well":            {blames{0: maybe + 1}, []end{{1, 0}, {0, 2}, judge}, 2, "rank 0 (p): exit status 2;"},
+		"all have ended":                         {blames{0: 1, 1: 3, 3: 1}, []end{{2, 0}, {0, 1}, {1, 8}, {3, 9}}, 1, "rank 0"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			r := &runner{server: row.blames, words: make(chan string, 16)}
+			r := &runner{server: row.blames, messages: make(chan string, 16)}
 			for i := range 4 {
 				r.procs = append(r.procs, &process{rank: i, prog: &program{name: "p"}, remote: true})
 				r.live++
 			}
 			for _, e := range row.ends {
-				if e == look {
+				if e == judge {
 					require.NotNil(t, r.blame)
 					r.judge()
 					continue
 				}
 				how := fmt.Sprintf("exit status %d", e.code)
-				r.endedSo(r.procs[e.rank], e.code, how)
+				r.rankEnded(r.procs[e.rank], e.code, how)
 			}
 			require.Equal(t, row.status, r.status)
 			require.Equal(t, row.status != 0, r.state != running || r.live == 0)
 			if row.first != "" {
-				require.Contains(t, <-r.words, row.first)
+				require.Contains(t, <-r.messages, row.first)
 			} else {
 				r.firstAt = time.Now().Add(-causeTime)
 				r.judge()

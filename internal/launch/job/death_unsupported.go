@@ -15,11 +15,11 @@ func dieWithParent(*syscall.SysProcAttr) {}
 
 func self() (string, error) { return os.Executable() }
 
-// adoptOrphans does nothing: init takes notice.
+// adoptOrphans does nothing: init reaps the processes.
 func adoptOrphans() {}
 
-// dying knows nothing: failures wait for each other for a fixed time.
+// dying always returns false: failures are kept for a fixed time.
 func dying(int) bool { return false }
 
-// killMarked kills nothing: the groups have to do.
+// killMarked kills nothing: the janitor kills process groups only.
 func killMarked(string) int { return 0 }

@@ -17,8 +17,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// A launcher that is killed, or asked to end, at whatever time leaves no directory, no janitor and
-// no rank, also in its first milliseconds.
+// A launcher that is killed or asked to end at any time, also in its first milliseconds, leaves no
+// directory, no janitor and no rank.
 func TestLauncherIsEndedEarly(t *testing.T) {
 	spec, err := json.Marshal(launcherSpec{Janitor: true, Grace: time.Minute, Parts: []Part{shell(2, "exec sleep 1000")}})
 	require.NoError(t, err)
@@ -33,8 +33,8 @@ func TestLauncherIsEndedEarly(t *testing.T) {
 			cmd := exec.Command(os.Args[0])
 			cmd.Env = append(os.Environ(), roleVariable+"=launcher", specVariable+"="+string(spec))
 			require.NoError(t, cmd.Start())
-			// The directory tells how far it is; from then on each step takes some tens of
-			// microseconds.
+			// The existence of the directory shows the launcher's progress; from then on each step
+			// takes some tens of microseconds.
 			for start := time.Now(); i%4 != 0 && time.Since(start) < 10*time.Second; {
 				if left, _ := filepath.Glob(filepath.Join(dir, "*")); len(left) > 0 {
 					jobs = append(jobs, filepath.Base(left[0]))
@@ -58,7 +58,7 @@ func TestLauncherIsEndedEarly(t *testing.T) {
 	}
 }
 
-// A launcher that is killed while it makes the file of a secret leaves no other one beside it.
+// A launcher that is killed while it makes the file of a secret leaves no temporary file.
 func TestLauncherIsEndedWhileItMakesASecret(t *testing.T) {
 	j, err := startJanitor()
 	require.NoError(t, err)
@@ -71,7 +71,7 @@ func TestLauncherIsEndedWhileItMakesASecret(t *testing.T) {
 	require.NoFileExists(t, temp)
 }
 
-// marked lists the processes that have this directory for jobs, but for this one.
+// marked lists the other processes with this directory for jobs in their environment.
 func marked(dir string) (found []string) {
 	list, _ := os.ReadDir("/proc")
 	for _, d := range list {

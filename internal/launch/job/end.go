@@ -15,18 +15,19 @@ import (
 	"weft/internal/launch"
 )
 
-// endLeftovers ends what the ranks have left behind in their groups, which has had SIGTERM.
+// endLeftovers ends the processes that the ranks have left behind in their groups. These have had
+// SIGTERM.
 func (r *runner) endLeftovers() {
 	r.wait(leftoverGrace)
 	for _, p := range r.procs {
 		r.signalGroup(p, syscall.SIGKILL)
 	}
-	// A process that was killed is in its group until its parent has taken notice; ours cannot be
-	// made to.
+	// A killed process stays in its group until its parent has reaped it, and this process cannot
+	// make the parent do that.
 	r.wait(leftoverGrace)
 }
 
-// wait waits for the end of all groups, or for a time.
+// wait waits until all groups are gone, or until the limit, or until a second signal.
 func (r *runner) wait(limit time.Duration) {
 	tick := time.NewTicker(5 * time.Millisecond)
 	defer tick.Stop()
@@ -44,7 +45,7 @@ func (r *runner) wait(limit time.Duration) {
 		case <-end:
 			return
 		case <-tick.C:
-		case <-r.events: // of the server, which are of no use any more
+		case <-r.events: // events of the server, which have no effect any more
 		case sig := <-r.spec.Signals:
 			if r.insisted[sig] {
 				return
@@ -54,14 +55,14 @@ func (r *runner) wait(limit time.Duration) {
 	}
 }
 
-// drain waits until the output is written, or somebody insists.
+// drain waits until the output is written, or until a SIGINT or SIGTERM.
 func (r *runner) drain() {
 	r.mu.Lock()
 	for _, s := range r.streams {
 		s.drain()
 	}
 	r.mu.Unlock()
-	close(r.words)
+	close(r.messages)
 	done := make(chan struct{})
 	go func() {
 		r.copying.Wait()
@@ -78,18 +79,18 @@ func (r *runner) drain() {
 		case sig := <-r.spec.Signals:
 			if sig == syscall.SIGINT || sig == syscall.SIGTERM {
 				r.fail(StatusSignalBase + signalNumber(sig))
-				return // nobody takes the output, and nobody will
+				return // the reader of the output does not read
 			}
 		}
 	}
 }
 
-// fail records the first failure's status.
+// fail records the status of a failure. The first one counts.
 func (r *runner) fail(status int) {
 	r.status = cmp.Or(r.status, status)
 }
 
-// endAll makes a running job an ending one.
+// endAll changes a job from running to ending.
 func (r *runner) endAll(a *launch.Abort) {
 	if r.state != running {
 		return
@@ -100,10 +101,10 @@ func (r *runner) endAll(a *launch.Abort) {
 	if r.grace == nil {
 		r.grace = time.After(r.spec.Grace)
 	}
-	r.giveUpLate()
+	r.endUnjoined()
 }
 
-// kill makes it a killing one.
+// kill changes a job to killing.
 func (r *runner) kill(when string) {
 	r.state, r.grace = killing, nil
 	var ranks []string
@@ -116,13 +117,13 @@ func (r *runner) kill(when string) {
 	if r.hosts != nil {
 		r.hosts.KillHosts()
 	}
-	r.giveUpLate()
+	r.endUnjoined()
 	if len(ranks) > 0 {
 		r.say("killing rank%s %s, %s", map[bool]string{true: "s"}[len(ranks) > 1], strings.Join(ranks, ", "), when)
 	}
 }
 
-// signal passes a signal on.
+// signal passes a signal from outside on to the ranks.
 func (r *runner) signal(sig os.Signal) {
 	if r.insisted[sig] {
 		r.fail(StatusSignalBase + signalNumber(sig))
@@ -143,17 +144,17 @@ func (r *runner) signal(sig os.Signal) {
 	}
 }
 
-// leave ends a launcher by a signal when it only waits for ranks of others.
+// leave ends a launcher by a signal when it waits only for ranks of other launchers.
 func (r *runner) leave(sig os.Signal) {
 	r.leaving = sig
-	if r.guest != nil && r.live == 0 {
+	if r.relay != nil && r.live == 0 {
 		r.fail(StatusSignalBase + signalNumber(sig))
 		r.dismissed = true
 	}
 }
 
-// signalAll sends a signal to all ranks of this launcher; SIGTERM once, whoever asks for it: for
-// some programs, a second one means to end without order.
+// signalAll sends a signal to all ranks of this launcher. It sends SIGTERM only once, whatever asks
+// for it: some programs end abruptly at a second one.
 func (r *runner) signalAll(sig os.Signal) {
 	again := sig == syscall.SIGTERM && r.termed
 	r.termed = r.termed || sig == syscall.SIGTERM
@@ -165,7 +166,7 @@ func (r *runner) signalAll(sig os.Signal) {
 			r.signalGroup(p, sig)
 		}
 		if sig == syscall.SIGTERM || sig == syscall.SIGHUP {
-			r.signalGroup(p, sigcont) // one that is stopped would not notice
+			r.signalGroup(p, sigcont) // a stopped process would not handle the signal
 		}
 	}
 }

@@ -17,7 +17,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// Ranks that take no notice of a signal from outside are killed when their time is over.
+// Ranks that ignore a signal from outside are killed when the grace period is over.
 func TestGraceAfterASignal(t *testing.T) {
 	for sig, name := range map[syscall.Signal]string{syscall.SIGTERM: "SIGTERM", syscall.SIGHUP: "SIGHUP"} {
 		for _, keep := range []bool{false, true} {
@@ -40,7 +40,7 @@ func TestGraceAfterASignal(t *testing.T) {
 	}
 }
 
-// Ranks that end in time decide how; a stopped one is woken for that.
+// Ranks that end in time determine the status. A stopped rank is continued for that.
 func TestSignalsLeaveTheEndToTheRanks(t *testing.T) {
 	signals := make(chan os.Signal, 16)
 	out := newLineWriter()
@@ -59,8 +59,8 @@ func TestSignalsLeaveTheEndToTheRanks(t *testing.T) {
 	require.NotContains(t, o.errOut, "killing")
 }
 
-// If a rank fails by a SIGTERM from outside, the others, which have had it too, are not sent
-// another.
+// If a rank fails by a SIGTERM from outside, the others, which have had it too, are not sent a
+// second one.
 func TestOneSIGTERMIsOne(t *testing.T) {
 	signals := make(chan os.Signal, 16)
 	out := newLineWriter()
@@ -78,7 +78,7 @@ func TestOneSIGTERMIsOne(t *testing.T) {
 	require.Len(t, out.lines, 1, "one signal")
 }
 
-// A launcher that waits for others is killed with its own ranks by a second signal.
+// A second signal to a launcher that waits for others kills its ranks and ends it.
 func TestSecondInterruptWhileOthersAreAwaited(t *testing.T) {
 	signals := make(chan os.Signal, 16)
 	out := newLineWriter()
@@ -94,7 +94,7 @@ func TestSecondInterruptWhileOthersAreAwaited(t *testing.T) {
 	require.Equal(t, 130, o.status, o.errOut)
 }
 
-// A launcher that is to join another, which is not there, ends with a signal.
+// A launcher that waits for another one to listen ends with a signal.
 func TestSignalDuringJoin(t *testing.T) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	require.NoError(t, err)

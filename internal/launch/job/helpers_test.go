@@ -33,7 +33,7 @@ const (
 	specVariable = "JOB_TEST_SPEC"
 )
 
-// roles are what a rank, or a launcher, does. The result is its exit status.
+// roles are the functions of ranks and launchers by role. The result is the exit status.
 var roles = map[string]func() int{
 	"launcher": launcherRole,
 	"fence":    fenceRole,
@@ -94,7 +94,7 @@ func TestMain(m *testing.M) {
 	if role := os.Getenv(roleVariable); role != "" {
 		os.Exit(roles[role]())
 	}
-	// The race detector has a process wait for a second at its exit.
+	// By default the race detector makes a process wait for a second at its exit.
 	check(os.Setenv("GORACE", "atexit_sleep_ms=0 "+os.Getenv("GORACE")))
 	os.Exit(leaktest.Main(m))
 }
@@ -122,7 +122,7 @@ func joined(f func(c *launch.Client) int) int {
 	return status
 }
 
-// staying takes part, tells the others, and ends without leaving.
+// staying joins the job; rank 1 ends without leaving, and the others wait.
 func staying(status int) int {
 	c := join()
 	if c.Rank() == 1 {
@@ -137,13 +137,13 @@ func exitNow(status int) int {
 	return 0
 }
 
-// wait waits for ever, or for what never comes.
+// wait waits for ever.
 func wait(c *launch.Client) {
 	fmt.Println("ready")
 	_, _ = c.Get(context.Background(), c.Rank(), "never")
 }
 
-// meetRole meets the others and says whom it has met.
+// meetRole meets the other ranks and prints which ones.
 func meetRole() int {
 	return joined(func(c *launch.Client) int {
 		peers, err := c.Meet(context.Background(), map[string][]byte{"x": {byte(c.Rank())}})
@@ -180,7 +180,7 @@ func closeConnection() {
 	}
 }
 
-// signalsRole says which signals it gets; USR2 is the last.
+// signalsRole prints the signals that it gets; USR2 is the last.
 func signalsRole() int {
 	ch := make(chan os.Signal, 16)
 	signal.Notify(ch)
@@ -219,7 +219,7 @@ func bytesRole() int {
 	return 0
 }
 
-// launcherSpec is a Spec for a launcher that is a process of its own.
+// launcherSpec is a Spec for a launcher in another process.
 type launcherSpec struct {
 	Parts   []Part
 	Grace   time.Duration
@@ -235,7 +235,7 @@ type launcherSpec struct {
 func launcherRole() int {
 	var s launcherSpec
 	check(json.Unmarshal([]byte(os.Getenv(specVariable)), &s))
-	causeTime = time.Minute // on a loaded machine, a rank may take long for what it does at once
+	causeTime = time.Minute // on a loaded machine, a rank may take long even for short work
 	signals := make(chan os.Signal, 16)
 	signal.Notify(signals, Forwarded()...)
 	ignorePipe := make(chan os.Signal, 1)
@@ -256,7 +256,7 @@ func shell(ranks int, script string) Part {
 	return Part{Ranks: ranks, Program: "sh", Args: []string{"-c", script}}
 }
 
-// outcome is what a job came to.
+// outcome is the result of a job.
 type outcome struct {
 	status      int
 	err         error
@@ -265,8 +265,8 @@ type outcome struct {
 
 func (o outcome) lines() []string { return strings.Split(strings.TrimSuffix(o.out, "\n"), "\n") }
 
-// isolate has the jobs of a test make their directories in one of its own, and checks that it is
-// empty in the end.
+// isolate makes the jobs of a test use a fresh directory for theirs, and checks that it is empty in
+// the end.
 func isolate(t *testing.T) string {
 	t.Helper()
 	dir, err := os.MkdirTemp("", "j") // t.TempDir is too long for a socket
@@ -298,7 +298,7 @@ func run(t *testing.T, s Spec) outcome {
 	return outcome{status, err, out.String(), errOut.String()}
 }
 
-// lineWriter passes lines on as they come.
+// lineWriter passes lines on as they are written.
 type lineWriter struct {
 	mu    sync.Mutex
 	rest  []byte
@@ -321,7 +321,7 @@ func (w *lineWriter) Write(b []byte) (int, error) {
 	}
 }
 
-// await returns when n lines have come that begin so.
+// await returns when n lines with this beginning have come.
 func (w *lineWriter) await(t *testing.T, n int, prefix string) (found []string) {
 	t.Helper()
 	deadline := time.After(60 * time.Second)

@@ -20,15 +20,19 @@ import (
 	"weft/internal/launch"
 )
 
-// janitorName is what a janitor has as argument 0.
+// janitorName is argument 0 of a janitor.
 const janitorName = "weft-janitor"
 
-// janitor is the launcher's hold on its janitor: a process that outlives it if it is killed, and
-// then kills the groups of the ranks, and what else the job has started, and removes its files. It
-// reads, from a pipe that only the launcher writes to, a line with the job directory, quoted,
-// before that is made, one with a temporary file behind an equals sign likewise, and lines "+PID"
-// and "-PID" of groups that have come and gone. At the end of the pipe the launcher is dead. A nil
-// janitor does nothing.
+// janitor is the launcher's handle of its janitor process. If the launcher is killed, the janitor
+// process kills the groups of the ranks and the other processes of the job, and removes the job's
+// files. It reads lines from a pipe that only the launcher writes to:
+//
+//	"DIR"     the job directory, quoted, before it is made
+//	="FILE"   a temporary file, quoted, before it is made
+//	+PID      a process group that has been made
+//	-PID      a process group that is gone
+//
+// The end of the pipe means that the launcher is dead. A nil janitor does nothing.
 type janitor struct {
 	proc *os.Process
 	pipe *os.File
@@ -50,10 +54,10 @@ func startJanitor() (*janitor, error) {
 		return nil, err
 	}
 	defer null.Close()
-	// If the launcher is a rank of another job, whose janitor kills what belongs to that: this one
-	// is not to be killed.
+	// If the launcher is itself a rank of another job, that job's janitor kills processes with its
+	// mark. It must not kill this janitor.
 	vars := slices.DeleteFunc(env.All(), func(kv string) bool { return strings.HasPrefix(kv, env.Job.Name+"=") })
-	// A session of its own: what ends the launcher's terminal or group is not for the janitor.
+	// A new session: signals to the launcher's terminal or group do not reach the janitor.
 	proc, err := os.StartProcess(exe, []string{janitorName}, &os.ProcAttr{
 		Dir: "/", Env: vars, Files: []*os.File{rd, null, null}, Sys: &syscall.SysProcAttr{Setsid: true},
 	})
@@ -64,23 +68,24 @@ func startJanitor() (*janitor, error) {
 	return &janitor{proc, wr}, nil
 }
 
-// watch tells of a process group that has come; forget, of one that has gone.
+// watch tells the janitor of a new process group; forget, of one that is gone.
 func (j *janitor) watch(pgid int)  { j.tell("+%d\n", pgid) }
 func (j *janitor) forget(pgid int) { j.tell("-%d\n", pgid) }
 
-// clean tells of the job directory, which is about to be made.
+// clean tells the janitor of the job directory, before it is made.
 func (j *janitor) clean(dir string) { j.tell("%q\n", dir) }
 
-// discard tells of a temporary file, likewise.
+// discard tells the janitor of a temporary file, before it is made.
 func (j *janitor) discard(file string) { j.tell("=%q\n", file) }
 
 func (j *janitor) tell(format string, what any) {
 	if j != nil {
-		fmt.Fprintf(j.pipe, format, what) // without a janitor the job is as well off as it can be
+		// an error means that the janitor is gone; the job goes on without it
+		fmt.Fprintf(j.pipe, format, what)
 	}
 }
 
-// stop ends the janitor, for which there is nothing left to do.
+// stop ends the janitor when nothing is left to clean up.
 func (j *janitor) stop() {
 	if j != nil {
 		_ = j.proc.Kill()
@@ -89,8 +94,8 @@ func (j *janitor) stop() {
 	}
 }
 
-// Janitor is for the program that runs jobs to call first. If this process is a janitor, it does
-// its work and returns true; then the program ends.
+// Janitor must be the first call of a program that runs jobs. If this process is a janitor, Janitor
+// does its work and returns true; the program must then end.
 func Janitor() bool {
 	if len(os.Args) != 1 || os.Args[0] != janitorName {
 		return false
@@ -113,7 +118,7 @@ func Janitor() bool {
 		}
 	}
 	if temp != "" {
-		_ = os.Remove(temp) // which is rarely there
+		_ = os.Remove(temp) // it rarely exists
 	}
 	for pgid, alive := range groups {
 		if alive {
@@ -121,11 +126,12 @@ func Janitor() bool {
 		}
 	}
 	if dir == "" {
-		return true // there is nothing yet
+		return true // there is no job yet
 	}
-	// What was started a moment ago, and what has made a group of its own.
+	// Processes that were started a moment ago, or have made a group of their own.
 	for tries := 100; tries > 0 && killMarked(env.Job.Name+"="+dir) > 0; tries-- {
-		time.Sleep(5 * time.Millisecond) // the kernel takes them apart; they may have had children
+		// while the kernel ends them; they may have started children
+		time.Sleep(5 * time.Millisecond)
 	}
 	// A rank may be making a file in the directory while it is killed.
 	for tries := 20; tries > 0 && launch.Remove(dir) != nil; tries-- {

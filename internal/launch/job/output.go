@@ -14,29 +14,29 @@ import (
 	"time"
 )
 
-// MaxLine is the length up to which a line is kept whole, in bytes.
+// MaxLine is the length in bytes up to which a line is kept whole.
 const MaxLine = 64 << 10
 
-// drainIdle is how long output is waited for after the last process that may write has ended. What
-// it wrote is there already; only a process that has left its group can have more, and is not
-// waited for. Tests change it.
+// drainIdle is how long a read waits for output after the last process of the ranks' groups has
+// ended. What these processes wrote is in the pipe already. Only a process that has left its group
+// can write more, and the launcher does not wait for such a process. Tests change it.
 var drainIdle = 100 * time.Millisecond
 
-// sink is where the output of all ranks goes: the launcher's standard output or standard error.
+// sink receives the output of all ranks: the launcher's standard output or standard error.
 type sink struct {
 	w io.Writer // constant
 
 	mu sync.Mutex
 
-	last    *stream // guarded by mu: who wrote last
-	open    bool    // guarded by mu: what was written last is not a whole line
+	last    *stream // guarded by mu: the stream that wrote last
+	open    bool    // guarded by mu: the last write did not end a line
 	scratch []byte  // guarded by mu: labelled lines
-	err     error   // guarded by mu: nothing more can be written
+	err     error   // guarded by mu: why nothing more can be written
 
 	broken func(*sink, error) // constant: called once, when err is set
 }
 
-// stream is what one rank writes to one descriptor.
+// stream is the output of one rank through one descriptor.
 type stream struct {
 	// Constant after construction.
 	sink  *sink
@@ -47,7 +47,7 @@ type stream struct {
 	draining atomic.Bool
 }
 
-// copy passes the stream on until its end.
+// copy passes the stream's output on until its end.
 func (s *stream) copy() {
 	defer s.r.Close()
 	buf := make([]byte, 0, 8<<10)
@@ -78,8 +78,8 @@ func (s *stream) copy() {
 	}
 }
 
-// read is Read, with an end when the stream is drained: then each read has a deadline of its own,
-// so that what is in the pipe is read however long it took to write what came before.
+// read reads from the pipe. While the stream is drained, each read has a fresh deadline, so that
+// all of the pipe's content is read, however long the writes before have taken.
 func (s *stream) read(b []byte) (int, error) {
 	for {
 		fresh := s.draining.Load()
@@ -91,7 +91,7 @@ func (s *stream) read(b []byte) (int, error) {
 		case n > 0 || err == nil || !errors.Is(err, os.ErrDeadlineExceeded):
 			return n, err
 		case fresh:
-			// A goroutine that gets no processor until the deadline has not looked into the pipe.
+			// A goroutine that gets no processor before the deadline has not read the pipe.
 			if n = readNow(s.r, b); n > 0 {
 				err = nil
 			}
@@ -100,13 +100,13 @@ func (s *stream) read(b []byte) (int, error) {
 	}
 }
 
-// drain says that nobody writes to the stream any more who should.
+// drain tells the stream that all processes that should write to it have ended.
 func (s *stream) drain() {
 	s.draining.Store(true)
 	_ = s.r.SetReadDeadline(time.Now().Add(drainIdle))
 }
 
-// emit writes lines, or a piece of one. It returns false if the sink takes nothing any more.
+// emit writes lines, or a piece of one line. It returns false if the sink is broken.
 func (s *stream) emit(b []byte) bool {
 	k := s.sink
 	k.mu.Lock()
@@ -138,7 +138,7 @@ func (s *stream) labelled(b []byte) []byte {
 			i = len(b)
 		}
 		switch {
-		case first && s.middle && s.sink.open: // it goes on where it stopped
+		case first && s.middle && s.sink.open: // the line goes on where it stopped
 		case first && s.middle:
 			out = append(append(out, s.label...), "+ "...)
 		default:
@@ -174,7 +174,7 @@ func (k *sink) put(b []byte) {
 	}
 }
 
-// say writes a line of the launcher's own.
+// say writes a line of the launcher itself.
 func (k *sink) say(format string, args ...any) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -185,7 +185,8 @@ func (k *sink) say(format string, args ...any) {
 	k.put([]byte(fmt.Sprintf("weft run: "+format+"\n", args...)))
 }
 
-// newSinks returns the sinks for standard output and standard error: one, if both are one file.
+// newSinks returns the sinks for standard output and standard error: the same one if both are the
+// same file.
 func newSinks(stdout, stderr io.Writer, broken func(*sink, error)) [2]*sink {
 	out := &sink{w: stdout, broken: broken}
 	if sameFile(stdout, stderr) {

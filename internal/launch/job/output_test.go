@@ -17,7 +17,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// Lines stay whole, whatever the pieces in which they are written, and nothing is lost.
+// Lines stay whole, whatever the pieces in which a rank writes them, and nothing is lost.
 func TestLinesStayWhole(t *testing.T) {
 	for _, label := range []bool{false, true} {
 		for _, row := range []struct{ lines, length, piece int }{{300, 3, 1}, {200, 1000, 333}, {40, MaxLine - 20, 4096}} {
@@ -46,8 +46,8 @@ func TestLinesStayWhole(t *testing.T) {
 	}
 }
 
-// Of lines that are too long to be kept whole nothing is lost either; one rank's come out as they
-// are.
+// Nothing is lost of lines that are too long to be kept whole. Those of a single rank come out
+// unchanged.
 func TestLongLines(t *testing.T) {
 	const length = 5 * MaxLine
 	o := run(t, Spec{Parts: []Part{role("bytes", 1, "20", fmt.Sprint(length), "100000")}})
@@ -140,7 +140,7 @@ func TestOutputFiles(t *testing.T) {
 	}
 }
 
-// failing is an output that takes some bytes and then no more.
+// failing is an output that accepts some bytes and then fails.
 type failing struct {
 	left int
 	err  error
@@ -159,8 +159,8 @@ func TestOutputThatFails(t *testing.T) {
 	require.Contains(t, o.errOut, "output cannot be written: the disk is full")
 }
 
-// Who reads the output may go. The ranks notice as they would at a pipe of their own, and nothing
-// is said of it.
+// If the reader of the output ends, the ranks notice as they would at a pipe, and the launcher
+// reports nothing.
 func TestClosedPipe(t *testing.T) {
 	rd, wr, err := os.Pipe()
 	require.NoError(t, err)

@@ -21,7 +21,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// How a process has ended is told as a shell does, and in words.
+// The end of a process is reported as a shell's status, and in words.
 func TestExitStatusOfAProcess(t *testing.T) {
 	for script, want := range map[string]string{
 		"exit 0": "0 exit status 0", "exit 3": "3 exit status 3", "exit 255": "255 exit status 255", "kill -9 $$": "137 killed by signal 9 (killed)", "kill -15 $$": "143 killed by signal 15 (terminated)",
@@ -38,7 +38,7 @@ func TestExitStatusOfAProcess(t *testing.T) {
 	}
 }
 
-// group starts a process that is the leader of a group and waits; it is killed in the end.
+// group starts a waiting process that leads a process group. The test's cleanup kills it.
 func group(t *testing.T) *exec.Cmd {
 	t.Helper()
 	cmd := exec.Command("sleep", "1000")
@@ -52,7 +52,7 @@ func group(t *testing.T) *exec.Cmd {
 	return cmd
 }
 
-// A signal goes to a whole group; that there is none any more is told.
+// A signal reaches a whole group, and an error reports that the group is gone.
 func TestSignalsToAGroup(t *testing.T) {
 	cmd := group(t)
 	pgid := cmd.Process.Pid
@@ -62,8 +62,8 @@ func TestSignalsToAGroup(t *testing.T) {
 	require.Equal(t, os.ErrProcessDone, sendGroup(pgid, syscall.Signal(0)))
 }
 
-// When its launcher is dead, a janitor kills the groups that have come and not gone, takes no
-// notice of what is no line of its own, and removes the job's directory.
+// When its launcher is dead, a janitor kills the groups that are not gone, ignores lines that it
+// does not know, and removes the job's directory.
 func TestWhatAJanitorDoes(t *testing.T) {
 	home, err := os.MkdirTemp("", "j")
 	require.NoError(t, err)
@@ -101,8 +101,8 @@ func TestWhatAJanitorDoes(t *testing.T) {
 	require.NoDirExists(t, dir)
 }
 
-// A janitor lives in a session of its own, and a launcher that is a rank of another job does not
-// hand its mark on.
+// A janitor has a new session, and does not inherit the mark of a launcher that is a rank of
+// another job.
 func TestWhereAJanitorLives(t *testing.T) {
 	t.Setenv(env.Job.Name, "/of/another/job")
 	j, err := startJanitor()

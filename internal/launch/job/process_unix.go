@@ -19,21 +19,21 @@ const supported = true
 
 const sigcont = syscall.SIGCONT
 
-// Forwarded lists the signals that a launcher passes on. One that is ignored, as SIGHUP is under
-// nohup, stays ignored.
+// Forwarded lists the signals that a launcher passes on. An ignored signal, such as SIGHUP under
+// nohup, is not among them and stays ignored.
 func Forwarded() []os.Signal {
 	list := []os.Signal{syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP, syscall.SIGQUIT, syscall.SIGUSR1, syscall.SIGUSR2}
 	return slices.DeleteFunc(list, signal.Ignored)
 }
 
-// rankAttr makes a process the leader of a group.
+// rankAttr returns attributes that make a rank's process the leader of a process group.
 func rankAttr() *syscall.SysProcAttr {
 	attr := &syscall.SysProcAttr{Setpgid: true}
 	dieWithParent(attr)
 	return attr
 }
 
-// sendGroup sends a signal to a process group. os.ErrProcessDone: there is none.
+// sendGroup sends a signal to a process group. os.ErrProcessDone: the group is gone.
 func sendGroup(pgid int, sig os.Signal) error {
 	err := syscall.Kill(-pgid, sig.(syscall.Signal))
 	if errors.Is(err, syscall.ESRCH) {
@@ -42,15 +42,15 @@ func sendGroup(pgid int, sig os.Signal) error {
 	return err
 }
 
-// reapGroup takes notice of processes of a group that have ended and are children of this one by
-// adoption. The leader of the group has been waited for.
+// reapGroup reaps processes of a group that have ended and that this process has adopted.
+// Precondition: the leader of the group was reaped.
 func reapGroup(pgid int) {
 	for pid, err := 1, error(nil); pid > 0 && err == nil; {
 		pid, err = syscall.Wait4(-pgid, nil, syscall.WNOHANG, nil)
 	}
 }
 
-// exitStatus says how a process has ended, as a number and in words.
+// exitStatus returns how a process has ended, as a number and in words.
 func exitStatus(st *os.ProcessState) (code int, how string) {
 	if ws, ok := st.Sys().(syscall.WaitStatus); ok && ws.Signaled() {
 		core := ""
@@ -68,16 +68,17 @@ func signalName(s os.Signal) string { return s.String() }
 
 func isBrokenPipe(err error) bool { return errors.Is(err, syscall.EPIPE) }
 
-// feedInput passes a terminal's input on. In a job in the background of its shell, reading would
-// stop the launcher; with the signal ignored it is an end of input. The ranks, which are started by
-// then, do not inherit that.
+// feedInput passes a terminal's input on. If the launcher is in the background of its shell, a read
+// would stop it by SIGTTIN; with SIGTTIN ignored, the read fails instead, which ends the input. The
+// ranks do not inherit that, since they have been started before.
 func feedInput(to *os.File, from io.Reader) {
 	signal.Ignore(syscall.SIGTTIN)
 	_, _ = io.Copy(to, from) // the rank may close its input, and the terminal may go
 	_ = to.Close()
 }
 
-// readNow reads what is in a pipe, whatever its deadline. It returns 0 if there is nothing.
+// readNow reads the content of a pipe regardless of its deadline. It returns 0 if the pipe is
+// empty.
 func readNow(f *os.File, b []byte) (n int) {
 	conn, err := f.SyscallConn()
 	if err != nil {

@@ -11,7 +11,7 @@ import (
 	"syscall"
 )
 
-// supported is false: there are no process groups here that end as one.
+// supported is false: this platform has no process groups that can be signalled as one.
 const supported = false
 
 const sigcont = syscall.Signal(0)
@@ -40,7 +40,7 @@ func (*janitor) clean(string)         {}
 func (*janitor) discard(string)       {}
 func (*janitor) stop()                {}
 
-// Janitor is for the program that runs jobs to call first. It returns false: this process is none.
+// Janitor returns false: this process is no janitor.
 func Janitor() bool { return false }
 
 func readNow(*os.File, []byte) int { return 0 }

@@ -16,8 +16,8 @@ import (
 	"weft/internal/launch"
 )
 
-// Run runs a job and returns its exit status: 0, or that of the first failure. What there is to say
-// of failures is written to Stderr when they occur. An error is a job that was not started.
+// Run runs a job and returns its exit status: 0, or that of the first failure. It writes a line to
+// Stderr for each failure when it occurs. An error means that the job was not started.
 func Run(spec Spec) (int, error) {
 	if !supported {
 		return 0, &Error{Status: StatusFailure, Err: fmt.Errorf("%w: ranks as processes need Unix", launch.ErrUnsupported)}
@@ -26,12 +26,12 @@ func Run(spec Spec) (int, error) {
 	if err != nil {
 		return 0, err
 	}
-	// The parent-death signal comes when the thread that started the process ends.
+	// The kernel sends the parent-death signal when the thread that started the process ends.
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
 	r := &runner{spec: spec, progs: progs, events: make(chan event), over: make(chan struct{}), insisted: map[os.Signal]bool{}}
 	r.sinks = newSinks(spec.Stdout, spec.Stderr, r.sinkBroken)
-	r.words = make(chan string, 4*len(progs)+64)
+	r.messages = make(chan string, 4*len(progs)+64)
 	adoptOrphans()
 	launch.Sweep()
 	if spec.Janitor {
@@ -49,8 +49,8 @@ func Run(spec Spec) (int, error) {
 			r.sinks[1].say("%v", err)
 		}
 	}()
-	r.copying.Go(func() { // says it, until drain closes words
-		for text := range r.words {
+	r.copying.Go(func() { // writes the launcher's messages until drain closes the channel
+		for text := range r.messages {
 			r.sinks[1].say("%s", text)
 		}
 	})
@@ -61,7 +61,7 @@ func Run(spec Spec) (int, error) {
 		r.dismiss(err.Status)
 		return 0, err
 	}
-	r.expect()
+	r.addRemote()
 	r.loop()
 	r.dismiss(r.status)
 	return r.status, nil
@@ -94,7 +94,7 @@ func (r *runner) start() *Error {
 		}
 	}
 	if r.feed != nil {
-		// It ends when the input does, or with the process: a read of a terminal cannot be
+		// The goroutine ends with the input, or with the launcher: a read of a terminal cannot be
 		// interrupted.
 		go feedInput(r.feed, r.spec.Stdin)
 	}
@@ -136,12 +136,12 @@ func (r *runner) startRank(rank int, label string, null *os.File) *Error {
 	if p.dir != "" {
 		vars = environ(vars, []string{"PWD=" + p.dir})
 	}
-	place, restore, failed := r.bound(rank, rank-first)
+	binding, restore, failed := r.bindRank(rank, rank-first)
 	if failed != nil {
 		return failed
 	}
 	proc, err := os.StartProcess(p.path, p.args, &os.ProcAttr{
-		Dir: p.dir, Env: environ(vars, append(place, r.server.Identity(rank).Environ()...)), Files: files, Sys: rankAttr(),
+		Dir: p.dir, Env: environ(vars, append(binding, r.server.Identity(rank).Environ()...)), Files: files, Sys: rankAttr(),
 	})
 	restore()
 	if err != nil {
@@ -151,14 +151,14 @@ func (r *runner) startRank(rank int, label string, null *os.File) *Error {
 	r.procs = append(r.procs, &process{rank: rank, prog: p, proc: proc})
 	r.live++
 	go func() {
-		st, _ := proc.Wait() // fails only where it was called before
+		st, _ := proc.Wait() // fails only if called twice
 		r.server.Settle(rank)
 		r.post(event{rank: rank, ended: st})
 	}()
 	return nil
 }
 
-// outputFile returns what a rank writes to: descriptor 1 (which 0) or 2 (which 1).
+// outputFile returns the file that becomes a rank's descriptor 1 (which = 0) or 2 (which = 1).
 func (r *runner) outputFile(rank, which int, label string) (*os.File, error) {
 	if r.spec.OutputDir != "" {
 		name := fmt.Sprintf("rank.%d.%s", rank, [...]string{"out", "err"}[which])
@@ -176,14 +176,16 @@ func (r *runner) outputFile(rank, which int, label string) (*os.File, error) {
 	return wr, nil
 }
 
-// sinkBroken is called when output can be written no more: who reads it has gone, as in "weft run
-// ... | head". The ranks notice in the same way, by their pipes.
+// sinkBroken is called when output cannot be written any more, for example because its reader has
+// ended, as in "weft run ... | head". It closes the ranks' pipes, so that the ranks notice in the
+// same way.
 func (r *runner) sinkBroken(k *sink, err error) {
-	// What the ranks may die of is said before they can.
+	// Record the reason before closing the pipes, of which the ranks may die.
 	if isBrokenPipe(err) {
 		r.noPipe.Store(true)
 	} else if r.noSpace.CompareAndSwap(nil, &err) {
-		go r.post(event{sink: k}) // this is called by the goroutine of Run too
+		// in a goroutine, since Run's, which takes the event, may be the caller
+		go r.post(event{sink: k})
 	}
 	r.mu.Lock()
 	for _, s := range r.streams {
@@ -194,13 +196,13 @@ func (r *runner) sinkBroken(k *sink, err error) {
 	r.mu.Unlock()
 }
 
-// loop sees the job to its end.
+// loop handles events until the end of the job.
 func (r *runner) loop() {
 	var limit <-chan time.Time
 	if r.spec.Timeout > 0 {
 		limit = time.After(r.spec.Timeout)
 	}
-	for r.live > 0 || r.guest != nil && !r.dismissed {
+	for r.live > 0 || r.relay != nil && !r.dismissed {
 		select {
 		case <-r.late:
 			r.tooLate()
@@ -224,7 +226,7 @@ func (r *runner) loop() {
 	r.drain()
 }
 
-// handle takes an event.
+// handle handles an event.
 func (r *runner) handle(e event) {
 	if err := r.noSpace.Load(); err != nil && !r.unwritten {
 		r.unwritten = true
@@ -232,12 +234,12 @@ func (r *runner) handle(e event) {
 		r.failRank(nil, StatusFailure, "output cannot be written: "+(*err).Error())
 	}
 	switch {
-	case e.far != nil:
-		r.farther(e.rank, e.far)
+	case e.host != nil:
+		r.handleHost(e.rank, e.host)
 	case e.ended != nil:
 		code, how := exitStatus(e.ended)
-		r.endedSo(r.process(e.rank), code, how)
-	case r.state != running: // what follows ends the job, or is seen above
+		r.rankEnded(r.process(e.rank), code, how)
+	case r.state != running: // the events below end the job, or were handled above
 	case e.abort != nil:
 		if e.abort.Rank < 0 {
 			r.say("%s", e.abort.Reason)
@@ -251,13 +253,13 @@ func (r *runner) handle(e event) {
 	}
 }
 
-// endedSo records the end of a process.
-func (r *runner) endedSo(p *process, code int, how string) {
+// rankEnded records the end of a rank's process.
+func (r *runner) rankEnded(p *process, code int, how string) {
 	p.ended = true
 	r.live--
 	d, orderly := r.server.Ended(p.rank, code, how)
-	r.signalGroup(p, syscall.SIGTERM) // what it has left behind
-	if r.guest != nil {               // what that means, the launcher of the job says
+	r.signalGroup(p, syscall.SIGTERM) // to processes that it has left behind
+	if r.relay != nil {               // the launcher of the job decides what the end means
 		if r.leaving != nil && d.Clean {
 			r.leave(r.leaving)
 		}
@@ -272,7 +274,8 @@ func (r *runner) endedSo(p *process, code int, how string) {
 	r.failed(r.failureOf(p, code, d.How, orderly))
 }
 
-// failRank is a failure: of a rank, or of the launcher (nil).
+// failRank reports a failure of a rank, or of the launcher (p is nil), and ends the job unless
+// KeepGoing is set.
 func (r *runner) failRank(p *process, status int, how string) {
 	r.fail(status)
 	a := &launch.Abort{Rank: -1, Code: status, Reason: how}
@@ -289,7 +292,7 @@ func (r *runner) failRank(p *process, status int, how string) {
 		case r.spec.KeepGoing:
 			next = "; the others go on"
 		}
-		// At a closed pipe a shell says nothing either.
+		// A shell does not report a SIGPIPE after the reader has gone either.
 		if !r.noPipe.Load() || status != StatusSignalBase+int(syscall.SIGPIPE) {
 			r.say("rank %d (%s): %s%s", p.rank, p.prog.name, how, next)
 		}
@@ -299,7 +302,7 @@ func (r *runner) failRank(p *process, status int, how string) {
 	}
 }
 
-// expired is the end of the grace period.
+// expired handles the end of the grace period.
 func (r *runner) expired() {
 	asked, name := r.state == running, "SIGTERM"
 	if asked {

@@ -131,7 +131,7 @@ func TestTimeLimit(t *testing.T) {
 	require.Contains(t, o.errOut, "the time limit of 20ms is over; ending all ranks")
 }
 
-// What does not heed SIGTERM is killed, with what it has started.
+// Processes that ignore SIGTERM are killed, with those that they have started.
 func TestGrace(t *testing.T) {
 	pids := filepath.Join(t.TempDir(), "pids")
 	script := fmt.Sprintf("trap '' TERM; sleep 1000 & echo $! >>%s; echo $$ >>%s; while :; do sleep 1000; done", pids, pids)
@@ -148,7 +148,7 @@ func TestGrace(t *testing.T) {
 	}
 }
 
-// stuck is an output that nobody takes, until it is let go.
+// stuck is an output whose writes block until it is released.
 type stuck struct{ let chan struct{} }
 
 func (s stuck) Write(b []byte) (int, error) {
@@ -156,7 +156,7 @@ func (s stuck) Write(b []byte) (int, error) {
 	return len(b), nil
 }
 
-// Ranks are ended also while nobody takes what is said of it.
+// Ranks are ended also while the launcher's messages are not read.
 func TestNobodyListens(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "pid")
 	out := stuck{make(chan struct{})}
@@ -176,8 +176,8 @@ func TestNobodyListens(t *testing.T) {
 	require.Equal(t, 3, (<-done).status)
 }
 
-// What a rank leaves behind in its group is ended with it; the output of the rank is complete all
-// the same.
+// Processes that a rank leaves behind in its group are ended with it, and the rank's output is
+// complete nevertheless.
 func TestLeftovers(t *testing.T) {
 	o := run(t, Spec{Parts: []Part{shell(1, "sleep 1000 & echo $!; echo last")}})
 	require.Zero(t, o.status)
@@ -227,16 +227,16 @@ func TestNothingIsLeft(t *testing.T) {
 		o := run(t, Spec{Stdin: f, CopyStdin: true, Parts: []Part{role("leave0", 2), shell(2, "echo x; exit 3")}})
 		require.Equal(t, 3, o.status)
 	}
-	once() // what is made once
+	once() // makes what is made once only
 	goroutines, descriptors := runtime.NumGoroutine(), openFiles(t)
 	for range 5 {
 		once()
 	}
-	// The runtime and the test have some that come and go.
+	// The runtime and the test have some goroutines that come and go.
 	require.Eventually(t, func() bool { return runtime.NumGoroutine() < goroutines+5 && openFiles(t) < descriptors+5 }, 60*time.Second, time.Millisecond)
 }
 
-// openFiles counts the open descriptors of this process, where the system tells.
+// openFiles counts the open descriptors of this process, where the system lists them.
 func openFiles(t *testing.T) int {
 	t.Helper()
 	list, err := os.ReadDir("/dev/fd")

@@ -22,7 +22,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// requireDead waits until a process is gone, or a zombie that its new parent has not noticed.
+// requireDead waits until a process is gone, or a zombie that its new parent has not reaped.
 func requireDead(t *testing.T, pid string) {
 	t.Helper()
 	n, err := strconv.Atoi(pid)
@@ -70,7 +70,7 @@ func TestSecondInterruptKills(t *testing.T) {
 	require.Contains(t, o.errOut, "killing ranks 0, 1, 2, on a second interrupt")
 }
 
-// A launcher that is a process of its own.
+// A launcher in another process.
 func startLauncher(t *testing.T, s launcherSpec) (*exec.Cmd, *lineWriter, *bytes.Buffer) {
 	t.Helper()
 	spec, err := json.Marshal(s)
@@ -101,21 +101,21 @@ func requireClean(t *testing.T, dir string) {
 	}, 60*time.Second, time.Millisecond)
 }
 
-// The launcher is killed: the ranks end, with what they have started and whether or not they take
-// part, and nothing is left.
+// If the launcher is killed, the ranks end, whether or not they have joined the job, with the
+// processes that they have started. Nothing is left.
 func TestLauncherIsKilled(t *testing.T) {
 	dir := isolate(t)
 	if path, err := exec.LookPath("setsid"); err == nil && runtime.GOOS == "linux" {
 		t.Setenv("S", path)
 	}
-	// Standard output and error of the launcher end when all that has them ends: Wait waits for
-	// that.
+	// Wait waits for the end of the launcher's standard output and error, which end with the last
+	// process that has them.
 	cmd, out, _ := startLauncher(t, launcherSpec{Janitor: true, Parts: []Part{
 		role("fence", 2),
 		shell(1, "trap '' TERM HUP INT; $S sleep 1000 & echo ready $!; echo ready $$; while :; do sleep 1000; done"),
 	}})
-	// The fences never end, as rank 2 is not of their kind; it has two processes, of two sessions
-	// where there is a way.
+	// The fences never end, since rank 2 calls none. It has two processes, in two sessions where
+	// that is possible.
 	lines := out.await(t, 2, "ready")
 	job, err := filepath.Glob(filepath.Join(dir, "weft-job-*"))
 	require.NoError(t, err)
@@ -128,8 +128,8 @@ func TestLauncherIsKilled(t *testing.T) {
 	requireClean(t, dir)
 }
 
-// The launcher is killed, and there is no janitor. The kernel kills the launcher's own children,
-// where it does that; the ranks, which are theirs, notice by themselves, remove the files and end.
+// The launcher is killed, and there is no janitor. The kernel may kill the launcher's children. The
+// ranks, which are children of these, notice by themselves, remove the files and end.
 func TestLauncherIsKilledAlone(t *testing.T) {
 	dir := isolate(t)
 	p := shell(3, `"$0" & wait; sleep 1000`)
@@ -144,7 +144,7 @@ func TestLauncherIsKilledAlone(t *testing.T) {
 	}
 }
 
-// A rank is killed while all make fences: the others hear of it at once and are ended.
+// A rank is killed while all ranks make fences: the others hear of that at once and are ended.
 func TestRankIsKilledDuringFences(t *testing.T) {
 	dir := isolate(t)
 	cmd, out, errOut := startLauncher(t, launcherSpec{Janitor: true, Grace: time.Minute, Parts: []Part{role("fence", 3)}})

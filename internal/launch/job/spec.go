@@ -21,7 +21,7 @@ import (
 	"weft/internal/launch/bind"
 )
 
-// Exit statuses of the launcher's own, as shells and timeout(1) have them.
+// Exit statuses of the launcher itself, as shells and timeout(1) use them.
 const (
 	StatusFailure    = 1
 	StatusUsage      = 2
@@ -34,40 +34,41 @@ const (
 // Part is a part of the command line: ranks that run one program.
 type Part struct {
 	Ranks   int
-	Program string // with a slash: a file; without: looked for in PATH
+	Program string // with a slash: a file; without: searched in PATH
 	Args    []string
 	Dir     string   // working directory; "": the launcher's
 	Env     []string // "K=V", besides the launcher's environment
 }
 
-// Spec is a job. What is zero means what is said there.
+// Spec describes a job. The meaning of a zero value is that of the field's comment.
 type Spec struct {
 	Parts     []Part
 	Label     bool          // begin each line with the rank
 	OutputDir string        // write files rank.R.out and rank.R.err there instead; "": do not
-	KeepGoing bool          // leave the other ranks when one fails
+	KeepGoing bool          // let the other ranks go on when one fails
 	Timeout   time.Duration // end the job after that; 0: never
 	Grace     time.Duration // from SIGTERM, or a SIGHUP from outside, to SIGKILL; 0: DefaultGrace
-	Stdin     *os.File      // for rank 0; nil: nothing
-	// Stdin is a terminal, from which a process in the background cannot read: pass on what is read
+	Stdin     *os.File      // for rank 0; nil: no input
+	// CopyStdin: Stdin is a terminal, which a process in the background cannot read; the launcher
+	// reads it and passes the input on.
 	CopyStdin bool
 	Stdout    io.Writer
 	Stderr    io.Writer
-	Signals   <-chan os.Signal // to be passed on; nil: none
-	Bind      *bind.Policy     // which processors ranks are bound to; nil: none
-	Verbose   bool             // say how ranks are bound
-	Janitor   bool             // the program of this process calls Janitor: use one
+	Signals   <-chan os.Signal // to pass on; nil: none
+	Bind      *bind.Policy     // the processors that ranks are bound to; nil: none
+	Verbose   bool             // report how ranks are bound
+	Janitor   bool             // use a janitor; the program of this process must call Janitor
 
-	// A job on several machines has a launcher on each. One has the address Listen, and Elsewhere
-	// ranks besides its own; the others Join it there, and bring these. All know SecretFile, which
-	// the one that listens makes if it is not there.
+	// A job on several machines has a launcher on each. One listens at the address Listen, and has
+	// Elsewhere ranks besides its own. The others Join that address, and bring these ranks. All
+	// know SecretFile, which the listening launcher makes if it does not exist.
 	Listen     string
 	Elsewhere  int
 	Join       string
-	First      int           // with Join: number of this launcher's first rank; 0: does not matter
-	Wait       time.Duration // for others to join, or to listen; 0: DefaultWait
+	First      int           // with Join: number of this launcher's first rank; 0: any
+	Wait       time.Duration // for other launchers to join, or to listen; 0: DefaultWait
 	SecretFile string
-	// bounds how long a machine that has vanished goes unnoticed; 0: env.DefaultDeadAfter
+	// DeadAfter bounds the time until a vanished machine is noticed; 0: env.DefaultDeadAfter.
 	DeadAfter time.Duration
 }
 
@@ -75,11 +76,11 @@ type Spec struct {
 // guess.
 const DefaultWait = time.Minute
 
-// DefaultGrace is the time from SIGTERM to SIGKILL. A guess at what a program needs to save what it
-// has.
+// DefaultGrace is the time from SIGTERM to SIGKILL. A guess at the time that a program needs to
+// save its data.
 const DefaultGrace = 5 * time.Second
 
-// Error is a job that could not be started, with the exit status for that.
+// Error says why a job could not be started, with the launcher's exit status.
 type Error struct {
 	Status int
 	Err    error
@@ -92,13 +93,13 @@ func usage(format string, args ...any) error {
 	return &Error{Status: StatusUsage, Err: fmt.Errorf(format, args...)}
 }
 
-// program is one rank's command line, checked.
+// program is the checked command line of one rank.
 type program struct {
 	part int
 	name string // as given
 	path string // absolute
 	dir  string
-	args []string // with the name
+	args []string // including the name
 	env  []string
 }
 
@@ -137,7 +138,7 @@ func (s *Spec) check() ([]program, error) {
 	return all, nil
 }
 
-// checkSpread validates what is said of other machines.
+// checkSpread validates the fields for jobs on several machines.
 func (s *Spec) checkSpread() error {
 	several := s.Listen != "" || s.Join != ""
 	switch {
@@ -190,7 +191,7 @@ func (p *Part) check() (program, error) {
 	return prog, err
 }
 
-// cause is an error without the call and the path, which the message has already.
+// cause returns an error without the call and the path, which the message has already.
 func cause(err error) error {
 	if p, ok := errors.AsType[*fs.PathError](err); ok {
 		return p.Err
@@ -199,8 +200,8 @@ func cause(err error) error {
 }
 
 // find returns the absolute path of a program. A name with a slash is relative to the launcher's
-// working directory or, if it is not there, to that of the ranks. Another name is looked for in
-// PATH.
+// working directory or, if the file does not exist there, to that of the ranks. A name without a
+// slash is searched in PATH.
 func find(name, dir string) (string, error) {
 	if name == "" {
 		return "", usage("the name of the program is empty")
@@ -220,16 +221,16 @@ func find(name, dir string) (string, error) {
 	if err != nil {
 		return "", &Error{Status: StatusNoProgram, Err: err}
 	}
-	looked := path
+	tried := path
 	err = executable(path)
 	if errors.Is(err, fs.ErrNotExist) && dir != "" && !filepath.IsAbs(name) {
 		path = filepath.Join(dir, name)
-		looked += " or " + path
+		tried += " or " + path
 		err = executable(path)
 	}
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
-		return "", &Error{Status: StatusNoProgram, Err: fmt.Errorf("%s: there is no file %s", name, looked)}
+		return "", &Error{Status: StatusNoProgram, Err: fmt.Errorf("%s: there is no file %s", name, tried)}
 	case err != nil:
 		return "", &Error{Status: StatusCannotRun, Err: fmt.Errorf("%s: cannot be run: %w", name, cause(err))}
 	}
@@ -252,7 +253,7 @@ func executable(path string) error {
 	return nil
 }
 
-// environ joins lists of variables; of several with one name the last counts.
+// environ joins lists of variables. Of several variables with the same name the last one counts.
 func environ(lists ...[]string) []string {
 	at := map[string]int{}
 	var env []string
@@ -261,7 +262,7 @@ func environ(lists ...[]string) []string {
 		i, found := at[k]
 		switch {
 		case !ok || k == "":
-			env = append(env, kv) // what some systems have besides
+			env = append(env, kv) // an entry that is no variable, as some systems have
 		case found:
 			env[i] = kv
 		default:

@@ -29,7 +29,8 @@ func requireStatus(t *testing.T, err error, status int, text string, about any) 
 	require.Equal(t, e.Err, errors.Unwrap(e))
 }
 
-// Numbers of a job are legal up to each bound and not beyond it; what is not said has its default.
+// Numbers of a job are legal up to each bound and not beyond it. Fields that are not set have their
+// defaults.
 func TestSpecsAtTheEdges(t *testing.T) {
 	sh := func(ranks ...int) (p []Part) {
 		for _, n := range ranks {
@@ -99,7 +100,7 @@ func TestSpecsAtTheEdges(t *testing.T) {
 	}
 }
 
-// What a part says of its program, its directory and its environment.
+// The program, the directory and the environment of a part.
 func TestPartsAtTheEdges(t *testing.T) {
 	dir := t.TempDir()
 	dir, err := filepath.EvalSymlinks(dir)
@@ -168,7 +169,7 @@ func TestPartsAtTheEdges(t *testing.T) {
 	}
 }
 
-// Of several variables with one name the last counts, at the place of the first.
+// Of several variables with one name the last counts, in the position of the first.
 func TestEnviron(t *testing.T) {
 	for _, row := range []struct {
 		lists [][]string

@@ -13,21 +13,21 @@ import (
 	"weft/internal/launch"
 )
 
-// A job on several machines has a launcher on each. One of them, which listens, is the launcher of
-// the job: to it the ranks of others are like its own, but for the processes, of which it is told.
-// The others are its guests: they start processes, end them when they are told to, and decide
-// nothing.
+// A job on several machines has a launcher on each. The one that listens is the launcher of the
+// job. It treats the ranks of the others like its own, except that it hears of their processes'
+// ends from their launchers. The others are joining launchers: they start processes, end them when
+// the launcher of the job orders that, and decide nothing.
 
-// far is an event of launchers on other machines.
-type far struct {
-	// To the launcher of the job.
-	joined int           // from e.rank on so many ranks
-	exit   *launch.Death // of e.rank: code and how
-	gone   error         // the launcher of ranks from e.rank on is gone
-	ranks  int           // with gone: how many
-	from   string
+// hostEvent is an event of a launcher on another machine.
+type hostEvent struct {
+	// At the launcher of the job.
+	joined int           // a launcher has joined with so many ranks, from event.rank on
+	exit   *launch.Death // the process of event.rank has ended: code and how
+	gone   error         // the launcher of ranks from event.rank on is gone
+	ranks  int           // with gone: its number of ranks
+	from   string        // with joined and gone: its address
 
-	// To a guest.
+	// At a joining launcher.
 	abort *launch.Abort
 	sig   syscall.Signal
 	kill  bool
@@ -36,7 +36,7 @@ type far struct {
 	lost  error // the launcher of the job is gone
 }
 
-// open makes what the ranks of this launcher find each other by: a Server, or a Relay to one.
+// open makes the rendezvous of this launcher's ranks: a Server, or a Relay to one.
 func (r *runner) open() (err error) {
 	s := &r.spec
 	var key *launch.Key
@@ -54,19 +54,21 @@ func (r *runner) open() (err error) {
 			if rank < len(r.progs) {
 				return r.progs[rank].part
 			}
-			return len(s.Parts) // what others bring
+			return len(s.Parts) // ranks of other launchers
 		},
 		OnDir:     r.janitor.clean,
 		OnAbort:   func(a *launch.Abort) { r.post(event{rank: a.Rank, abort: a}) },
 		OnLost:    func(rank int, how string) { r.post(event{rank: rank, lost: how}) },
 		Elsewhere: s.Elsewhere, Listen: s.Listen, Key: key, DeadAfter: s.DeadAfter,
 		Hosts: launch.HostEvents{
-			Joined: func(from string, first, ranks int) { r.post(event{rank: first, far: &far{joined: ranks, from: from}}) },
+			Joined: func(from string, first, ranks int) {
+				r.post(event{rank: first, host: &hostEvent{joined: ranks, from: from}})
+			},
 			Ended: func(rank, code int, how string) {
-				r.post(event{rank: rank, far: &far{exit: &launch.Death{Code: code, How: how}}})
+				r.post(event{rank: rank, host: &hostEvent{exit: &launch.Death{Code: code, How: how}}})
 			},
 			Lost: func(from string, first, ranks int, err error) {
-				r.post(event{rank: first, far: &far{gone: err, ranks: ranks, from: from}})
+				r.post(event{rank: first, host: &hostEvent{gone: err, ranks: ranks, from: from}})
 			},
 		},
 	})
@@ -81,23 +83,23 @@ func (r *runner) open() (err error) {
 	return nil
 }
 
-// join brings this launcher's ranks to the job of another one.
+// join brings this launcher's ranks to the job of another launcher.
 func (r *runner) join(key *launch.Key) error {
 	s := &r.spec
 	first := s.First
 	if first == 0 {
 		first = -1
 	}
-	tell := func(f *far) { r.post(event{far: f}) }
+	post := func(h *hostEvent) { r.post(event{host: h}) }
 	ctx, done := r.untilSignal()
 	relay, err := launch.JoinJob(ctx, launch.RelayConfig{
 		Addr: s.Join, Key: key, Ranks: len(r.progs), First: first, Wait: s.Wait, DeadAfter: s.DeadAfter,
 		OnDir:    r.janitor.clean,
-		OnAbort:  func(a *launch.Abort) { tell(&far{abort: a}) },
-		OnSignal: func(n int) { tell(&far{sig: syscall.Signal(n)}) },
-		OnKill:   func() { tell(&far{kill: true}) },
-		OnOver:   func(status int) { tell(&far{over: true, code: status}) },
-		OnLost:   func(err error) { tell(&far{lost: err}) },
+		OnAbort:  func(a *launch.Abort) { post(&hostEvent{abort: a}) },
+		OnSignal: func(n int) { post(&hostEvent{sig: syscall.Signal(n)}) },
+		OnKill:   func() { post(&hostEvent{kill: true}) },
+		OnOver:   func(status int) { post(&hostEvent{over: true, code: status}) },
+		OnLost:   func(err error) { post(&hostEvent{lost: err}) },
 	})
 	if sig := done(); sig != nil {
 		if err == nil {
@@ -108,13 +110,13 @@ func (r *runner) join(key *launch.Key) error {
 	if err != nil {
 		return &Error{Status: StatusFailure, Err: err}
 	}
-	r.server, r.guest = relay, relay
+	r.server, r.relay = relay, relay
 	return nil
 }
 
 // untilSignal returns a context that ends with the first signal that asks for the end of the job.
-// done ends that, and returns the signal, nil if there was none. Other signals are for ranks, of
-// which there are none yet.
+// done ends the context too, and returns the signal, or nil if there was none. Other signals are
+// dropped: they are for ranks, and no rank has been started yet.
 func (r *runner) untilSignal() (ctx context.Context, done func() os.Signal) {
 	ctx, cancel := context.WithCancel(context.Background())
 	got := make(chan os.Signal, 1)
@@ -139,22 +141,22 @@ func (r *runner) untilSignal() (ctx context.Context, done func() os.Signal) {
 	}
 }
 
-// span returns the number of this launcher's first rank, and how many ranks the job has.
+// span returns the number of this launcher's first rank, and the number of ranks of the job.
 func (r *runner) span() (first, size int) {
-	if r.guest != nil {
-		return r.guest.First(), r.guest.Identity(0).Ranks
+	if r.relay != nil {
+		return r.relay.First(), r.relay.Identity(0).Ranks
 	}
 	return 0, len(r.progs) + r.spec.Elsewhere
 }
 
-// process returns a rank. One of its own has been started.
+// process returns a rank's process. Precondition: it has been started, or added by addRemote.
 func (r *runner) process(rank int) *process {
 	first, _ := r.span()
 	return r.procs[rank-first]
 }
 
-// expect makes the ranks of other launchers known, when the own ones are started.
-func (r *runner) expect() {
+// addRemote adds the ranks of other launchers, after the launcher's own ranks have been started.
+func (r *runner) addRemote() {
 	if r.hosts == nil {
 		return
 	}
@@ -166,71 +168,72 @@ func (r *runner) expect() {
 	r.late = time.After(r.spec.Wait)
 }
 
-// farther takes an event of launchers on other machines.
-func (r *runner) farther(rank int, f *far) {
-	if r.guest != nil {
-		r.told(f)
+// handleHost handles an event of a launcher on another machine.
+func (r *runner) handleHost(rank int, h *hostEvent) {
+	if r.relay != nil {
+		r.handleOrder(h)
 		return
 	}
 	if rank >= len(r.procs) {
-		return // the job has ended before it began
+		return // the job has failed before addRemote
 	}
 	switch {
-	case f.joined > 0:
+	case h.joined > 0:
 		all := true
 		for i, p := range r.procs {
-			p.joined = p.joined || i >= rank && i < rank+f.joined
+			p.joined = p.joined || i >= rank && i < rank+h.joined
 			all = all && (!p.remote || p.joined)
 		}
 		if all {
 			r.late = nil
 		}
-	case f.exit != nil:
+	case h.exit != nil:
 		if p := r.procs[rank]; !p.ended {
-			r.endedSo(p, f.exit.Code, f.exit.How)
+			r.rankEnded(p, h.exit.Code, h.exit.How)
 		}
 	default:
-		for _, p := range r.procs[rank:min(rank+f.ranks, len(r.procs))] {
+		for _, p := range r.procs[rank:min(rank+h.ranks, len(r.procs))] {
 			if !p.ended {
-				r.endedSo(p, StatusFailure, fmt.Sprintf("its launcher at %s is gone (%v)", f.from, f.gone))
+				r.rankEnded(p, StatusFailure, fmt.Sprintf("its launcher at %s is gone (%v)", h.from, h.gone))
 			}
 		}
 	}
 }
 
-// told takes what the launcher of the job says to a guest.
-func (r *runner) told(f *far) {
+// handleOrder handles an order of the launcher of the job at a joining launcher.
+func (r *runner) handleOrder(h *hostEvent) {
 	switch {
-	case f.abort != nil:
-		r.endAll(f.abort)
-	case f.sig != 0:
-		r.signalAll(f.sig)
-	case f.kill:
+	case h.abort != nil:
+		r.endAll(h.abort)
+	case h.sig != 0:
+		r.signalAll(h.sig)
+	case h.kill:
 		r.kill("as the launcher of the job says")
-	case f.over:
-		r.fail(f.code)
+	case h.over:
+		r.fail(h.code)
 		r.dismissed = true
-	case f.lost != nil:
+	case h.lost != nil:
 		r.dismissed = true
-		reason := fmt.Sprintf("the launcher of the job, at %s, is gone (%v)", r.spec.Join, f.lost)
+		reason := fmt.Sprintf("the launcher of the job, at %s, is gone (%v)", r.spec.Join, h.lost)
 		r.say("%s", reason)
 		r.fail(StatusFailure)
 		r.endAll(&launch.Abort{Rank: -1, Code: StatusFailure, Reason: reason})
 	}
 }
 
-// neverStarted tells the launcher of the job that the rest of the ranks of this one will not be.
+// neverStarted tells the launcher of the job that this launcher will not start the rest of its
+// ranks.
 func (r *runner) neverStarted(why *Error) {
-	if r.guest == nil {
+	if r.relay == nil {
 		return
 	}
 	first, _ := r.span()
 	for i := len(r.procs); i < len(r.progs); i++ {
-		r.guest.Ended(first+i, why.Status, why.Error())
+		r.relay.Ended(first+i, why.Status, why.Error())
 	}
 }
 
-// tooLate ends a job whose ranks have not all been brought.
+// tooLate ends a job if other launchers have not brought all its ranks in time.
 func (r *runner) tooLate() {
 	r.late = nil
 	missing := 0
@@ -248,8 +251,9 @@ func (r *runner) tooLate() {
 	r.endAll(&launch.Abort{Rank: -1, Code: StatusFailure, Reason: reason})
 }
 
-// giveUpLate is for a job that is being ended: nobody joins it any more.
-func (r *runner) giveUpLate() {
+// endUnjoined marks ranks whose launchers have not joined as ended: no launcher joins a job that is
+// being ended.
+func (r *runner) endUnjoined() {
 	r.late = nil
 	for _, p := range r.procs {
 		if p.remote && !p.joined && !p.ended {
@@ -259,7 +263,7 @@ func (r *runner) giveUpLate() {
 	}
 }
 
-// dismiss sends the guests home.
+// dismiss tells the joining launchers that the job is over.
 func (r *runner) dismiss(status int) {
 	if r.hosts != nil {
 		r.hosts.DismissHosts(status)

@@ -22,7 +22,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// machine is a launcher that is a process, as on a machine of its own.
+// machine is a launcher in another process, as if on another machine.
 type machine struct {
 	*exec.Cmd
 	out, errOut *lineWriter
@@ -54,7 +54,7 @@ func (m *machine) end() (int, string) {
 	return m.ProcessState.ExitCode(), b.String()
 }
 
-// startTwo starts a launcher that listens, and returns it with what another one needs to join it.
+// startTwo starts a launcher that listens, and returns it with the spec of one that joins it.
 func startTwo(t *testing.T, own launcherSpec, elsewhere int) (*machine, launcherSpec) {
 	t.Helper()
 	own.SecretFile = filepath.Join(t.TempDir(), "secret")
@@ -100,7 +100,7 @@ func TestRankFailsElsewhere(t *testing.T) {
 	requireClean(t, dir)
 }
 
-// One of the ranks of the launcher that listens fails: so do the others'.
+// A rank of the listening launcher fails: the joining launcher ends with its status too.
 func TestRankFailsHere(t *testing.T) {
 	dir := isolate(t)
 	signal := filepath.Join(t.TempDir(), "signal")
@@ -169,8 +169,8 @@ func TestSignalsGoElsewhere(t *testing.T) {
 	requireClean(t, dir)
 }
 
-// Ranks elsewhere get one SIGTERM, too, however many launchers are sent one and whatever fails
-// because of it; a stopped one is woken.
+// Ranks elsewhere get one SIGTERM too, whichever launchers are sent one and whatever fails because
+// of it. A stopped rank is continued.
 func TestOneSIGTERMElsewhere(t *testing.T) {
 	for _, both := range []bool{false, true} {
 		t.Run(fmt.Sprint("both launchers ", both), func(t *testing.T) {
@@ -199,8 +199,8 @@ func TestOneSIGTERMElsewhere(t *testing.T) {
 	}
 }
 
-// A launcher that was asked to end, and whose ranks have, does not wait for those of others: at a
-// second signal, and when its time is over.
+// A joining launcher that was asked to end, and whose ranks have ended, does not wait for other
+// ranks after a second signal, or when its grace period is over.
 func TestLauncherThatHasJoinedIsAskedToEnd(t *testing.T) {
 	for _, sig := range []syscall.Signal{syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP} {
 		t.Run(sig.String(), func(t *testing.T) {
@@ -253,7 +253,7 @@ func TestJoinIsRefused(t *testing.T) {
 		require.NotZero(t, status)
 		require.Contains(t, text, want)
 	}
-	refused(func(s *launcherSpec) { s.Parts[0].Ranks = 3 }, "refused by the launcher: 3 ranks are brought; 2 of 2 are still wanted")
+	refused(func(s *launcherSpec) { s.Parts[0].Ranks = 3 }, "refused by the launcher: 3 ranks are brought; 2 of 2 are still missing")
 	refused(func(s *launcherSpec) { s.First = 3 }, "ranks 3 to 3 are not free; those from other launchers are 1 to 2")
 	wrong := filepath.Join(t.TempDir(), "wrong")
 	require.NoError(t, os.WriteFile(wrong, []byte(strings.Repeat("0", 64)+"\n"), 0o600))

@@ -15,19 +15,19 @@ import (
 	"weft/internal/launch/bind"
 )
 
-// class says how a rank has failed, the worst first.
+// class is the kind of a rank's failure, the worst first.
 type class uint8
 
-// failure is how a rank has failed.
+// failure is a failure of a rank.
 type failure struct {
 	p      *process
 	class  class
 	status int
 	how    string
-	cause  int // of class led: whose failure it is due to; -1: not known whose
+	cause  int // of class caused: the rank whose failure is the cause; -1: not known
 }
 
-// state is that of a job; see the package comment.
+// state is the state of a job; see the package comment.
 type state uint8
 
 const (
@@ -36,74 +36,75 @@ const (
 	killing
 )
 
-// leftoverGrace is how long what a rank has left behind in its process group has to end, after
-// SIGTERM.
+// leftoverGrace is the time from SIGTERM to SIGKILL for processes that a rank has left behind in
+// its process group.
 const leftoverGrace = time.Second
 
-// process is one rank. The goroutine of Run owns it.
+// process is the process of one rank. The goroutine of Run owns it.
 type process struct {
 	rank   int
 	prog   *program
 	proc   *os.Process
 	ended  bool
-	failed bool // it was reported
+	failed bool // its failure was reported
 	gone   bool // its group has no process any more
-	remote bool // another launcher's: there is no proc
-	joined bool // of a remote one: its launcher has joined
+	remote bool // another launcher has started it, and proc is nil
+	joined bool // remote: its launcher has joined
 }
 
-// event is what the goroutine of Run hears of.
+// event is an event that the goroutine of Run handles.
 type event struct {
 	rank  int
 	ended *os.ProcessState // the process has ended
 	abort *launch.Abort
-	lost  string // its connection has ended, and how
-	sink  *sink  // takes no output any more
-	far   *far   // of launchers on other machines
+	lost  string     // its connection has ended, and how
+	sink  *sink      // it is broken
+	host  *hostEvent // of a launcher on another machine
 }
 
-// runner is a job. The goroutine of Run owns what has no other note.
+// runner runs a job. The goroutine of Run owns the fields without another note.
 type runner struct {
 	// Constant after construction.
-	spec   Spec
-	progs  []program
-	server hub
-	hosts  *launch.Server // where others join; nil: nowhere
-	guest  *launch.Relay  // if this launcher has joined another; nil: it has not
-	sinks  [2]*sink
-	words  chan string // what the launcher has to say; room for all
-	events chan event
-	over   chan struct{} // closed when nobody takes events any more
+	spec     Spec
+	progs    []program
+	server   rankServer
+	hosts    *launch.Server // server, if other launchers may join it; else nil
+	relay    *launch.Relay  // server, if this launcher is a joining one; else nil
+	sinks    [2]*sink
+	messages chan string // lines of the launcher itself; with room for all
+	events   chan event
+	over     chan struct{} // closed when events are not handled any more
 
 	mu      sync.Mutex
 	streams []*stream // guarded by mu
 	copying sync.WaitGroup
-	noPipe  atomic.Bool           // who read the output has closed it
-	noSpace atomic.Pointer[error] // it cannot be written for another reason
+	noPipe  atomic.Bool           // the reader of the output has closed it
+	noSpace atomic.Pointer[error] // output cannot be written for another reason
 
 	procs  []*process
-	live   int
+	live   int // processes that have not ended
 	state  state
 	status int              // of the first failure
-	grace  <-chan time.Time // in ending, or asked: when it becomes killing
-	asked  os.Signal        // SIGTERM or SIGHUP from outside, since which grace runs; nil: none
+	grace  <-chan time.Time // if ending, or asked is set: when the job becomes killing
+	asked  os.Signal        // the SIGTERM or SIGHUP from outside that began grace; nil: none
 	termed bool             // the ranks have had SIGTERM
-	// of a guest: it does not wait for ranks of others, because of this; nil: it does
+	// leaving is the signal because of which a joining launcher does not wait for ranks of other
+	// launchers; nil: it waits.
 	leaving   os.Signal
-	feed      *os.File // to rank 0's input, if that is copied
-	unwritten bool     // noSpace was reported
-	insisted  map[os.Signal]bool
-	failures  []failure        // of ranks, until it is clear which was the first
-	blame     <-chan time.Time // when that is looked at
-	firstAt   time.Time        // when the first of failures came
+	feed      *os.File           // to rank 0's input, if that is copied
+	unwritten bool               // noSpace was reported
+	insisted  map[os.Signal]bool // SIGINT and SIGTERM that have come once
+	failures  []failure          // of ranks, kept until it is clear which was the first
+	blame     <-chan time.Time   // when to judge failures
+	firstAt   time.Time          // when the first of failures came
 	janitor   *janitor
-	late      <-chan time.Time // when those who have not joined are too late
+	late      <-chan time.Time // when launchers that have not joined are too late
 	sets      []bind.Set       // processors of this launcher's ranks; nil: they are not bound
-	dismissed bool             // of a guest: the job is over, or its launcher is gone
+	dismissed bool             // of a joining launcher: the job is over, or its launcher is gone
 }
 
-// hub is what a launcher needs for its ranks: a launch.Server, or a launch.Relay to one.
-type hub interface {
+// rankServer is the rendezvous of a launcher's ranks: a launch.Server, or a launch.Relay to one.
+type rankServer interface {
 	Dir() string
 	Identity(rank int) *launch.Identity
 	Settle(rank int)
@@ -113,12 +114,12 @@ type hub interface {
 	Close() error
 }
 
-// say says something, without waiting: standard error may be held up by whoever reads it, and the
-// ranks are to be ended all the same.
+// say queues a line of the launcher without waiting: the reader of standard error may be slow, and
+// the launcher must be able to end the ranks meanwhile.
 func (r *runner) say(format string, args ...any) {
 	select {
-	case r.words <- fmt.Sprintf(format, args...):
-	default: // more than there can be, unless a rank floods the launcher
+	case r.messages <- fmt.Sprintf(format, args...):
+	default: // the queue has room for all lines, unless a rank floods the launcher
 	}
 }
 

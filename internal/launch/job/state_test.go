@@ -19,7 +19,7 @@ import (
 	"weft/internal/launch"
 )
 
-// notes is a hub that notes what the launcher tells the ranks.
+// notes is a rankServer that records the aborts that the launcher sends the ranks.
 type notes struct {
 	blames
 	aborts []launch.Abort
@@ -27,10 +27,11 @@ type notes struct {
 
 func (n *notes) Abort(a *launch.Abort) { n.aborts = append(n.aborts, *a) }
 
-// stateRunner is the launcher of a job of ranks of others, so that no process is signalled.
+// stateRunner returns the launcher of a job whose ranks are all those of other launchers, so that
+// it signals no process.
 func stateRunner(ranks int, spec Spec) (*runner, *notes) {
 	n := &notes{blames: blames{}}
-	r := &runner{spec: spec, server: n, words: make(chan string, 16), events: make(chan event), over: make(chan struct{}), insisted: map[os.Signal]bool{}}
+	r := &runner{spec: spec, server: n, messages: make(chan string, 16), events: make(chan event), over: make(chan struct{}), insisted: map[os.Signal]bool{}}
 	for i := range ranks {
 		r.procs = append(r.procs, &process{rank: i, prog: &program{name: "p"}, remote: true})
 		r.live++
@@ -38,15 +39,15 @@ func stateRunner(ranks int, spec Spec) (*runner, *notes) {
 	return r, n
 }
 
-// words returns what the launcher has said.
+// said returns the launcher's messages.
 func (r *runner) said() (texts []string) {
-	for len(r.words) > 0 {
-		texts = append(texts, <-r.words)
+	for len(r.messages) > 0 {
+		texts = append(texts, <-r.messages)
 	}
 	return texts
 }
 
-// Each event has its status, its words, and its reason for the ranks; and none counts twice, or
+// Each event has its status, its message, and its reason for the ranks. No event counts twice, or
 // when the job is being ended already.
 func TestEventsEndAJob(t *testing.T) {
 	disk := errors.New("the disk is full")
@@ -65,7 +66,7 @@ func TestEventsEndAJob(t *testing.T) {
 			launch.Abort{Rank: 2, Code: 1, Reason: "its connection ended, without its leaving the job"}},
 		"too late": {func(r *runner) { r.spec.Elsewhere, r.spec.Wait = 3, time.Second; r.procs[0].joined = true; r.tooLate() }, 1, "2 of 3 ranks have not been brought by other launchers within 1s; ending the others",
 			launch.Abort{Rank: -1, Code: 1, Reason: "2 of 3 ranks have not been brought by other launchers within 1s"}},
-		"killed": {func(r *runner) { r.endedSo(r.procs[1], 137, "killed") }, 137, "rank 1 (p): killed; ending the others", launch.Abort{Rank: 1, Code: 137, Reason: "killed"}},
+		"killed": {func(r *runner) { r.rankEnded(r.procs[1], 137, "killed") }, 137, "rank 1 (p): killed; ending the others", launch.Abort{Rank: 1, Code: 137, Reason: "killed"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			r, n := stateRunner(3, Spec{Grace: time.Hour})
@@ -103,8 +104,8 @@ func TestEventsEndAJob(t *testing.T) {
 	require.Empty(t, r.said())
 }
 
-// What is said of a rank's failure, and whether it ends the job.
-func TestWhatIsSaidOfAFailure(t *testing.T) {
+// The message about a rank's failure, and whether the failure ends the job.
+func TestFailureMessage(t *testing.T) {
 	for _, row := range []struct {
 		procs, live, status int
 		keep, closed        bool
@@ -133,7 +134,7 @@ func TestWhatIsSaidOfAFailure(t *testing.T) {
 	}
 }
 
-// Signals from outside: which begin the time until SIGKILL, which are counted, and what they end.
+// Signals from outside: which of them begin the grace period, which are counted, and what they end.
 func TestSignalsToALauncher(t *testing.T) {
 	for _, row := range []struct {
 		sig               syscall.Signal
@@ -194,44 +195,45 @@ func TestSignalsToALauncher(t *testing.T) {
 	}
 }
 
-// What the launcher of the job says to a guest, and what has a guest leave.
-func TestGuests(t *testing.T) {
-	guest := func() (*runner, *notes) {
+// The orders of the launcher of the job to a joining launcher, and the reasons for which that one
+// leaves.
+func TestJoiningLaunchers(t *testing.T) {
+	joining := func() (*runner, *notes) {
 		r, n := stateRunner(1, Spec{Grace: time.Hour, Join: "there:1"})
-		r.guest = &launch.Relay{}
+		r.relay = &launch.Relay{}
 		return r, n
 	}
-	r, n := guest()
-	r.handle(event{far: &far{abort: &launch.Abort{Rank: 3, Code: 4, Reason: "why"}}})
+	r, n := joining()
+	r.handle(event{host: &hostEvent{abort: &launch.Abort{Rank: 3, Code: 4, Reason: "why"}}})
 	require.Equal(t, []launch.Abort{{Rank: 3, Code: 4, Reason: "why"}}, n.aborts)
-	require.Equal(t, []any{ending, 0, false}, []any{r.state, r.status, r.dismissed}, "which status it is, is said in the end")
-	r, _ = guest()
-	r.handle(event{far: &far{sig: syscall.SIGTERM}})
+	require.Equal(t, []any{ending, 0, false}, []any{r.state, r.status, r.dismissed}, "the status follows at the end of the job")
+	r, _ = joining()
+	r.handle(event{host: &hostEvent{sig: syscall.SIGTERM}})
 	require.True(t, r.termed)
 	require.Equal(t, []any{running, 0, false}, []any{r.state, r.status, r.dismissed})
-	r, _ = guest()
-	r.handle(event{far: &far{kill: true}})
+	r, _ = joining()
+	r.handle(event{host: &hostEvent{kill: true}})
 	require.Equal(t, []any{killing, 0, false}, []any{r.state, r.status, r.dismissed})
 	for _, code := range []int{0, 9} {
-		r, n = guest()
-		r.handle(event{far: &far{over: true, code: code}})
+		r, n = joining()
+		r.handle(event{host: &hostEvent{over: true, code: code}})
 		require.Equal(t, []any{running, code, true}, []any{r.state, r.status, r.dismissed})
 		require.Empty(t, n.aborts)
 	}
-	r, n = guest()
-	r.handle(event{far: &far{lost: errors.New("EOF")}})
+	r, n = joining()
+	r.handle(event{host: &hostEvent{lost: errors.New("EOF")}})
 	require.Equal(t, []any{ending, 1, true}, []any{r.state, r.status, r.dismissed})
 	require.Equal(t, []string{"the launcher of the job, at there:1, is gone (EOF)"}, r.said())
 	require.Equal(t, []launch.Abort{{Rank: -1, Code: 1, Reason: "the launcher of the job, at there:1, is gone (EOF)"}}, n.aborts)
 
 	for _, row := range []struct {
-		guest bool
-		live  int
-		left  bool
+		joining bool
+		live    int
+		left    bool
 	}{{true, 0, true}, {true, 1, false}, {false, 0, false}} {
-		r, _ := guest()
-		if !row.guest {
-			r.guest = nil
+		r, _ := joining()
+		if !row.joining {
+			r.relay = nil
 		}
 		r.live = row.live
 		r.leave(syscall.SIGINT)
@@ -240,13 +242,13 @@ func TestGuests(t *testing.T) {
 		require.Equal(t, os.Signal(syscall.SIGINT), r.leaving)
 	}
 	for _, code := range []int{0, 3} {
-		// its ranks end, of whom the launcher of the job has to judge
+		// its ranks end, and the launcher of the job decides what that means
 		for _, asked := range []bool{false, true} {
-			r, n := guest()
+			r, n := joining()
 			if asked {
 				r.leaving = syscall.SIGTERM
 			}
-			r.endedSo(r.procs[0], code, "how")
+			r.rankEnded(r.procs[0], code, "how")
 			require.Equal(t, asked && code == 0, r.dismissed)
 			require.Equal(t, map[bool]int{true: 143}[r.dismissed], r.status)
 			require.Empty(t, n.aborts)
@@ -256,58 +258,58 @@ func TestGuests(t *testing.T) {
 	}
 }
 
-// What launchers on other machines bring, and how their ranks end.
+// The ranks of launchers on other machines, and how they end.
 func TestRanksOfOthers(t *testing.T) {
 	r, n := stateRunner(4, Spec{KeepGoing: true})
 	r.procs[0].remote = false
 	r.late = make(chan time.Time)
-	joined := func() (who string) {
+	joined := func() (marks string) {
 		for _, p := range r.procs {
-			who += map[bool]string{true: "x", false: "."}[p.joined]
+			marks += map[bool]string{true: "x", false: "."}[p.joined]
 		}
-		return who
+		return marks
 	}
-	r.handle(event{rank: 4, far: &far{joined: 1}})
+	r.handle(event{rank: 4, host: &hostEvent{joined: 1}})
 	require.Equal(t, "....", joined(), "the job has ended before it began")
-	r.handle(event{rank: 2, far: &far{joined: 1}})
+	r.handle(event{rank: 2, host: &hostEvent{joined: 1}})
 	require.Equal(t, "..x.", joined())
-	r.handle(event{rank: 3, far: &far{joined: 1}})
+	r.handle(event{rank: 3, host: &hostEvent{joined: 1}})
 	require.Equal(t, "..xx", joined())
 	require.NotNil(t, r.late)
-	r.handle(event{rank: 1, far: &far{joined: 1}})
+	r.handle(event{rank: 1, host: &hostEvent{joined: 1}})
 	require.Equal(t, ".xxx", joined())
 	require.Nil(t, r.late)
 
 	for range 2 {
-		r.handle(event{rank: 1, far: &far{exit: &launch.Death{Code: 137, How: "killed"}}})
+		r.handle(event{rank: 1, host: &hostEvent{exit: &launch.Death{Code: 137, How: "killed"}}})
 	}
 	require.Equal(t, []any{3, 137}, []any{r.live, r.status})
-	r.handle(event{rank: 2, far: &far{gone: errors.New("EOF"), ranks: 9, from: "there"}})
+	r.handle(event{rank: 2, host: &hostEvent{gone: errors.New("EOF"), ranks: 9, from: "there"}})
 	r.report()
 	require.Equal(t, 1, r.live)
 	require.Equal(t, []string{"rank 1 (p): killed; the others go on", "rank 2 (p): its launcher at there is gone (EOF); the others go on", "rank 3 (p): its launcher at there is gone (EOF); the others go on"}, r.said())
 	require.Empty(t, n.aborts)
-	r.handle(event{rank: 1, far: &far{gone: errors.New("EOF"), ranks: 3, from: "there"}})
+	r.handle(event{rank: 1, host: &hostEvent{gone: errors.New("EOF"), ranks: 3, from: "there"}})
 	require.Equal(t, 1, r.live, "an end counts once")
 	require.Empty(t, r.failures)
 
-	// When the job is being ended, nobody waits for those who have not joined.
+	// A job that is being ended does not wait for launchers that have not joined.
 	r, _ = stateRunner(4, Spec{})
 	r.procs[0].remote, r.procs[1].joined, r.procs[2].ended, r.live = false, true, true, 3
 	r.late = make(chan time.Time)
-	r.giveUpLate()
+	r.endUnjoined()
 	require.Nil(t, r.late)
 	require.Equal(t, 2, r.live)
 	require.Equal(t, []bool{false, false, true, true}, []bool{r.procs[0].ended, r.procs[1].ended, r.procs[2].ended, r.procs[3].ended})
 
 	r = &runner{spec: Spec{Elsewhere: 2, Wait: time.Hour}, progs: make([]program, 3)}
-	r.expect()
+	r.addRemote()
 	require.Empty(t, r.procs)
 	first, size := r.span()
 	require.Equal(t, [2]int{0, 5}, [2]int{first, size})
 	r.hosts = &launch.Server{}
 	r.live = 3
-	r.expect()
+	r.addRemote()
 	require.Equal(t, 5, r.live)
 	require.NotNil(t, r.late)
 	for i, p := range r.procs {
@@ -334,13 +336,13 @@ func TestUntilSignal(t *testing.T) {
 	}
 }
 
-// What is said never waits, and an event that nobody takes any more is dropped.
+// say never waits, and events are dropped once they are not handled any more.
 func TestNobodyWaitsForTheLauncher(t *testing.T) {
 	r, _ := stateRunner(0, Spec{})
-	for i := range cap(r.words) + 3 {
+	for i := range cap(r.messages) + 3 {
 		r.say("%d", i)
 	}
-	require.Len(t, r.said(), cap(r.words))
+	require.Len(t, r.said(), cap(r.messages))
 	r.detail("only if it is asked for")
 	require.Empty(t, r.said())
 	r.spec.Verbose = true
@@ -358,7 +360,7 @@ func TestNobodyWaitsForTheLauncher(t *testing.T) {
 	require.Equal(t, 3, r.status)
 }
 
-// A janitor is told of what there is in lines of its own; without one, nothing is told.
+// The launcher tells the janitor in lines; without a janitor it does nothing.
 func TestWhatAJanitorIsTold(t *testing.T) {
 	rd, wr, err := os.Pipe()
 	require.NoError(t, err)

@@ -35,8 +35,8 @@ func (p *pieces) Write(b []byte) (int, error) {
 	return len(b), nil
 }
 
-// A stream writes whole lines, each at once; of a line beyond MaxLine, so much at once; and what is
-// left at its end.
+// A stream writes whole lines, each at once; pieces of MaxLine of a longer line; and the rest at
+// its end.
 func TestPiecesOfAStream(t *testing.T) {
 	x := func(n int) string { return strings.Repeat("x", n) }
 	for name, row := range map[string]struct {
@@ -76,7 +76,8 @@ func TestPiecesOfAStream(t *testing.T) {
 	}
 }
 
-// A stream that is drained gives what it has, and does not wait for those who could still write.
+// A drained stream passes on what is in its pipe, and does not wait for processes that could still
+// write.
 func TestDrainedStream(t *testing.T) {
 	for _, first := range []bool{false, true} {
 		rd, wr, err := os.Pipe()
@@ -99,8 +100,8 @@ func TestDrainedStream(t *testing.T) {
 	}
 }
 
-// An output that fails is given up: that is told once, each stream hears of it, and nothing more is
-// written, whoever would.
+// An output that fails is given up: the failure is reported once, each stream hears of it, and
+// nothing more is written.
 func TestBrokenSink(t *testing.T) {
 	for fails := 1; fails <= 3; fails++ {
 		out := &pieces{fails: fails}
@@ -118,7 +119,7 @@ func TestBrokenSink(t *testing.T) {
 		require.Equal(t, fails, out.calls)
 		require.Equal(t, strings.Repeat("a\n", fails-1), strings.Join(out.list, ""))
 	}
-	// A stream whose output takes nothing any more ends, so that its rank notices.
+	// A stream whose sink is broken ends, so that its rank notices.
 	rd, wr, err := os.Pipe()
 	require.NoError(t, err)
 	out := &pieces{fails: 1}
@@ -141,10 +142,10 @@ func TestBrokenSink(t *testing.T) {
 	require.NoError(t, wr.Close())
 }
 
-// Unfinished lines of several streams, and the launcher's own words between them.
+// Unfinished lines of several streams, and the launcher's messages between them.
 func TestLinesOfSeveralStreams(t *testing.T) {
 	type write struct {
-		who  int // a stream; -1: the launcher
+		from int // a stream; -1: the launcher
 		text string
 	}
 	for _, row := range []struct {
@@ -163,10 +164,10 @@ func TestLinesOfSeveralStreams(t *testing.T) {
 		var b bytes.Buffer
 		list := sinkOf(&b, row.labels...)
 		for _, w := range row.writes {
-			if w.who < 0 {
+			if w.from < 0 {
 				list[0].sink.say("%s", w.text)
 			} else {
-				require.True(t, list[w.who].emit([]byte(w.text)))
+				require.True(t, list[w.from].emit([]byte(w.text)))
 			}
 		}
 		require.Equal(t, row.want, b.String())
@@ -204,7 +205,7 @@ func TestOneFileIsOneSink(t *testing.T) {
 	}
 }
 
-// What is in the pipe comes out also if the reader gets no processor before the deadline is over.
+// The content of the pipe is read even if the reader gets no processor before the deadline.
 func TestDrainIsLate(t *testing.T) {
 	defer func(d time.Duration) { drainIdle = d }(drainIdle)
 	drainIdle = -time.Second // each deadline is over when it is set
