@@ -12,11 +12,11 @@
 //	running ─────────────────→ over      all ranks have ended by themselves
 //
 // running ends with the first failure (unless KeepGoing), with the time limit, or with an Abort of
-// a rank. In ending, the launcher has sent the ranks SIGTERM. After Grace, or at a second SIGINT or SIGTERM,
-// the job becomes killing and the launcher sends SIGKILL. The launcher also passes on a SIGTERM or
-// SIGHUP from outside, which begins Grace too: a running job whose ranks ignore the signal becomes
-// killing. In over, the launcher ends what is left of the ranks' process groups in the same way,
-// writes the rest of the output, and removes the files of the job.
+// a rank. In ending, the launcher has sent the ranks SIGTERM. After Grace, or at a second SIGINT or
+// SIGTERM, the job becomes killing and the launcher sends SIGKILL. The launcher also passes on a
+// SIGTERM or SIGHUP from outside, which begins Grace too: a running job whose ranks ignore the
+// signal becomes killing. In over, the launcher ends what is left of the ranks' process groups in
+// the same way, writes the rest of the output, and removes the files of the job.
 //
 // Each rank is the leader of a process group, which gets the signals. So they reach the processes
 // that a rank has started too.
