@@ -5,28 +5,29 @@ package launch
 
 import "fmt"
 
-// Who fails because another rank has says so, before it can end: what ends first is not what failed
-// first. README.md, "The end of a rank".
+// A rank that fails because another rank has failed tells the launcher so before it ends: the rank
+// that ends first need not be the one that failed first. See README.md, "The end of a rank".
 
-// Blame is what a rank has said of its failure.
+// Blame is a rank's statement about the cause of its failure.
 type Blame struct {
-	Rank int // whose failure has this one fail, which may be its own; -1: it cannot say whose
-	// Certain: this one fails because of that. Otherwise it knows of the other's failure and may go
-	// on; if it fails at about the same time, that is why.
+	Rank int // the rank whose failure is the cause, which may be the blaming rank; -1: not known
+	// Certain: the blaming rank fails because of that failure. Otherwise it knows of the failure
+	// and may go on; if it fails at about the same time, that failure is the cause.
 	Certain bool
-	// Reason is that failure in one sentence, for the others, where it is certain; Lost: it is the
-	// loss of the rank, and the sentence says how.
+	// Reason describes the failure in one sentence, for the other ranks, if it is certain. Lost:
+	// the failure is the loss of the rank, and Reason says how it was lost.
 	Reason string
 	Lost   bool
 }
 
-// Blame tells the launcher that this rank is about to fail because another one has, or may be. The
-// first that is certain counts, or else the last. It is for the job's exit status only, and is
-// nothing if the rank then does not fail.
+// Blame tells the launcher that this rank is about to fail, or may be, because of a failure of
+// another rank or of its own. The first certain blame of another rank counts; if there is none, the
+// last one counts. A blame only affects the job's exit status and the Cause of this rank's Death.
+// It has no effect if the rank then does not fail.
 func (c *Client) Blame(b Blame) error {
 	rank := b.Rank
-	if rank < -1 || rank >= c.place.Ranks || rank == c.place.Rank && !b.Certain {
-		return c.fail("blame", fmt.Errorf("%w: rank %d; legal are -1 to %d, and this one if it is certain", ErrLimit, rank, c.place.Ranks-1))
+	if rank < -1 || rank >= c.identity.Ranks || rank == c.identity.Rank && !b.Certain {
+		return c.fail("blame", fmt.Errorf("%w: rank %d; legal are -1 to %d, and this one if it is certain", ErrLimit, rank, c.identity.Ranks-1))
 	}
 	f := frame{kind: rankBlames, rank: int32(rank), value: cut(b.Reason)}
 	if b.Certain {
@@ -44,7 +45,7 @@ const (
 	blameLost    = 2
 )
 
-// blame records what a rank says of its failure.
+// blame records a rank's blame.
 func (s *space) blame(rank int, f *frame) error {
 	if f.rank < -1 || int(f.rank) >= len(s.members) || f.code < 0 || f.code > blameCertain|blameLost || int(f.rank) == rank && f.code&blameCertain == 0 {
 		return fmt.Errorf("%w: rank %d blames rank %d (%d)", ErrProtocol, rank, f.rank, f.code)
@@ -60,8 +61,7 @@ func (s *space) blame(rank int, f *frame) error {
 	return nil
 }
 
-// cause is what the others are told of the failure that a rank has ended with; nil: it has not
-// said.
+// cause returns the cause of a rank's failure for the other ranks; nil: the rank has not given one.
 func (m *member) cause() *Blame {
 	if b := m.blames; b != nil && b.Certain && b.Rank >= 0 && b.Reason != "" {
 		return b
@@ -69,7 +69,7 @@ func (m *member) cause() *Blame {
 	return m.own
 }
 
-// Blames returns what a rank has said of its failure; nil if it has blamed no other.
+// Blames returns which other rank a rank blames for its failure; nil if none.
 func (s *Server) Blames(rank int) *Blame {
 	s.mu.Lock()
 	defer s.mu.Unlock()

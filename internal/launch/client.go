@@ -21,15 +21,15 @@ import (
 )
 
 const (
-	// lostGrace is how long a rank whose launcher is gone has to come to its end by itself.
+	// lostGrace is the time in which a rank whose launcher is gone may end by itself.
 	lostGrace = 2 * time.Second
-	// lostStatus is the exit status of a rank that did not: what a shell shows for SIGHUP, of which
-	// this is the like.
+	// lostStatus is the exit status of a rank that does not end by itself then: 129, as a shell
+	// reports for SIGHUP, which has a similar meaning.
 	lostStatus = 129
 )
 
-// endProcess ends a rank that does not end by itself. Tests of a Client in the process of its
-// launcher have another.
+// endProcess ends a rank that does not end by itself. Tests with the Client in the launcher's
+// process replace it.
 var endProcess = func(rank int, why error) {
 	fmt.Fprintf(os.Stderr, "weft: rank %d ends: %v\n", rank, why)
 	os.Exit(lostStatus)
@@ -39,16 +39,16 @@ var endProcess = func(rank int, why error) {
 // goroutine.
 type Client struct {
 	// Constant after construction.
-	place  Identity
-	c      net.Conn
-	id     string
-	part   int
-	spread bool
-	secret Secret
-	node   NodeID
-	noNode error         // why it is not known; Meet fails with it
-	lost   chan struct{} // closed when the launcher is gone
-	done   chan struct{} // closed when the reader has ended
+	identity Identity
+	c        net.Conn
+	id       string
+	part     int
+	spread   bool
+	secret   Secret
+	node     NodeID
+	noNode   error         // why node is not known; Meet fails with it
+	lost     chan struct{} // closed when the launcher is gone
+	done     chan struct{} // closed when the reader has ended
 
 	wmu     sync.Mutex // held while a frame is written
 	watchMu sync.Mutex // held while watchers are called; above mu
@@ -57,16 +57,16 @@ type Client struct {
 	keys   map[string]bool        // guarded by mu: what this rank has put
 	bytes  int                    // guarded by mu: of the values of keys
 	next   uint64                 // guarded by mu: the id of the last get
-	gets   map[uint64]chan answer // guarded by mu: capacity 1
+	gets   map[uint64]chan answer // guarded by mu: by id, of capacity 1
 	round  uint64                 // guarded by mu: exchanges begun
-	shares [][]byte               // guarded by mu: of the exchange that is being made
-	// guarded by mu: who waits for the exchange; nil: nobody; capacity 1
+	shares [][]byte               // guarded by mu: values of the exchange in progress, by rank
+	// guarded by mu: gets the result of the exchange in progress, of capacity 1; nil: there is none
 	exchange chan answer
 	broken   error          // guarded by mu: why there can be no more exchanges
 	deaths   map[int]*Death // guarded by mu
 	watchers []func(error)  // guarded by watchMu
 	abort    *Abort         // guarded by mu: the job is being ended
-	err      error          // guarded by mu: the connection is of no use any more
+	err      error          // guarded by mu: why the connection has ended
 	left     bool           // guarded by mu
 }
 
@@ -76,11 +76,10 @@ type answer struct {
 	err    error
 }
 
-// Join connects this process to its launcher as the rank that the place says. A process does so
-// once.
+// Join connects this process to its launcher as the rank of the identity. A process does so once.
 func (p *Identity) Join(ctx context.Context) (*Client, error) {
 	var c *Client
-	err := patiently(ctx, func() (err error) { c, err = p.join(ctx); return err })
+	err := retryHandshake(ctx, func() (err error) { c, err = p.join(ctx); return err })
 	if err != nil {
 		if ctx.Err() != nil {
 			err = context.Cause(ctx)
@@ -91,7 +90,7 @@ func (p *Identity) Join(ctx context.Context) (*Client, error) {
 }
 
 func (p *Identity) join(ctx context.Context) (_ *Client, err error) {
-	c := &Client{place: *p, lost: make(chan struct{}), done: make(chan struct{}), keys: map[string]bool{}, gets: map[uint64]chan answer{}, deaths: map[int]*Death{}}
+	c := &Client{identity: *p, lost: make(chan struct{}), done: make(chan struct{}), keys: map[string]bool{}, gets: map[uint64]chan answer{}, deaths: map[int]*Death{}}
 	c.node, c.noNode = Node()
 	st, err := os.Lstat(p.Dir)
 	switch {
@@ -124,41 +123,42 @@ func (p *Identity) join(ctx context.Context) (_ *Client, err error) {
 	return c, nil
 }
 
-// greet shakes hands with the launcher, and takes its answer.
+// greet shakes hands with the launcher, and handles its answer.
 func (c *Client) greet() error {
-	_, f, err := introduce(c.c, &c.secret, jobLabel, binary.BigEndian.AppendUint32(nil, uint32(c.place.Rank)))
+	_, f, err := introduce(c.c, &c.secret, jobLabel, binary.BigEndian.AppendUint32(nil, uint32(c.identity.Rank)))
 	switch {
 	case err != nil:
 		return err
 	case f.kind != jobWelcomes || jobID(dirPrefix+f.key) == "":
 		return fmt.Errorf("%w: the launcher answers with a frame of kind %d", ErrProtocol, f.kind)
-	case int(f.rank) != c.place.Ranks:
-		return fmt.Errorf("%w: %s=%d in a job of %d ranks", ErrEnvironment, env.Ranks.Name, c.place.Ranks, f.rank)
+	case int(f.rank) != c.identity.Ranks:
+		return fmt.Errorf("%w: %s=%d in a job of %d ranks", ErrEnvironment, env.Ranks.Name, c.identity.Ranks, f.rank)
 	}
 	c.id, c.part, c.spread = f.key, int(f.code), f.id == 1
 	return nil
 }
 
 // Rank returns this process's rank.
-func (c *Client) Rank() int { return c.place.Rank }
+func (c *Client) Rank() int { return c.identity.Rank }
 
 // Size returns the number of ranks of the job.
-func (c *Client) Size() int { return c.place.Ranks }
+func (c *Client) Size() int { return c.identity.Ranks }
 
-// Part returns which part of the command line this rank is of: 0 for the first, 1 for what follows
-// the first colon.
+// Part returns the part of the command line that started this rank: 0 for the first part, 1 for the
+// one after the first colon.
 func (c *Client) Part() int { return c.part }
 
-// Node returns the identity of this rank's node; "" if it is not known, for the reason that Meet
-// gives.
+// Node returns the identity of this rank's node; "" if it is not known, and then Meet returns the
+// reason.
 func (c *Client) Node() NodeID { return c.node }
 
 // JobID returns the name of the job, which is in the names of its files.
 func (c *Client) JobID() string { return c.id }
 
-// Dir returns the job directory: mode 0700, for sockets and small files. It goes with the job. Its
-// path is short enough for the address of a socket if names in it have at most 16 bytes.
-func (c *Client) Dir() string { return c.place.Dir }
+// Dir returns the job directory: mode 0700, for sockets and small files. It is removed at the end
+// of the job. Its path is short enough for the address of a socket if file names in it have at most
+// 16 bytes.
+func (c *Client) Dir() string { return c.identity.Dir }
 
 // Spread reports whether the job has ranks on other machines.
 func (c *Client) Spread() bool { return c.spread }
@@ -167,7 +167,7 @@ func (c *Client) Spread() bool { return c.spread }
 func (c *Client) Secret() *Secret { return &c.secret }
 
 // Lost returns a channel that is closed when the launcher is gone. The job is over then: this
-// process is ended in two seconds, if it does not end by itself.
+// process is ended two seconds later if it does not end by itself.
 func (c *Client) Lost() <-chan struct{} { return c.lost }
 
 // write sends a frame.
@@ -179,15 +179,15 @@ func (c *Client) write(f *frame) error {
 	return err
 }
 
-// fail makes an error of this package of err; nil of nil.
+// fail wraps err in an *Error; it returns nil for nil.
 func (c *Client) fail(op string, err error) error {
 	if err == nil {
 		return nil
 	}
-	return &Error{Op: op, Rank: c.place.Rank, Err: err}
+	return &Error{Op: op, Rank: c.identity.Rank, Err: err}
 }
 
-// usableLocked returns why nothing can be asked of the launcher any more.
+// usableLocked returns why the launcher can serve no more requests; nil if it can.
 // +checklocks:c.mu
 func (c *Client) usableLocked() error {
 	switch {
@@ -199,8 +199,8 @@ func (c *Client) usableLocked() error {
 	return c.err
 }
 
-// Put publishes a value under this rank and a key, which it can do once. It does not wait for
-// anybody. The value is copied.
+// Put publishes a value under this rank and a key; it can do so once for each key. It does not wait
+// for other ranks. The value is copied.
 func (c *Client) Put(key string, value []byte) error {
 	return c.ask("put", &frame{kind: rankPuts, key: key, value: value}, func(*frame) error {
 		if err := checkPut(c.keys, c.bytes, key, value); err != nil {
@@ -212,8 +212,9 @@ func (c *Client) Put(key string, value []byte) error {
 	})
 }
 
-// ask sends a frame, unless nothing can be asked any more or note, which is called with mu held and
-// may be nil, does not want it. It makes an error of a connection that does not take the frame.
+// ask sends a request. It fails if the launcher can serve no more requests, if note returns an
+// error, or if the connection fails. note is called with mu held and may change the frame; nil:
+// there is nothing to note.
 func (c *Client) ask(op string, f *frame, note func(f *frame) error) error {
 	c.mu.Lock()
 	err := c.usableLocked()
@@ -229,11 +230,12 @@ func (c *Client) ask(op string, f *frame, note func(f *frame) error) error {
 	return c.fail(op, err)
 }
 
-// Get returns what a rank has published under a key. It waits for that; it fails with the *Death of
-// a rank that has left or ended without. When ctx ends, only the waiting does.
+// Get returns the value that a rank has published under a key, and waits until the rank does. It
+// fails with the rank's *Death if the rank has left or ended without. When ctx ends, only the
+// waiting ends.
 func (c *Client) Get(ctx context.Context, rank int, key string) ([]byte, error) {
-	if rank < 0 || rank >= c.place.Ranks || key == "" || len(key) > MaxKey {
-		return nil, c.fail("get", fmt.Errorf("%w: key %q of rank %d; ranks are 0 to %d, keys have 1 to %d bytes", ErrLimit, key, rank, c.place.Ranks-1, MaxKey))
+	if rank < 0 || rank >= c.identity.Ranks || key == "" || len(key) > MaxKey {
+		return nil, c.fail("get", fmt.Errorf("%w: key %q of rank %d; ranks are 0 to %d, keys have 1 to %d bytes", ErrLimit, key, rank, c.identity.Ranks-1, MaxKey))
 	}
 	ch := make(chan answer, 1)
 	err := c.ask("get", &frame{kind: rankGets, rank: int32(rank), key: key}, func(f *frame) error {
@@ -242,7 +244,7 @@ func (c *Client) Get(ctx context.Context, rank int, key string) ([]byte, error) 
 		}
 		c.next++
 		f.id = c.next
-		c.gets[f.id] = ch // until the answer comes, whether somebody waits for it or not
+		c.gets[f.id] = ch // until the answer comes, even if Get does not wait any more
 		return nil
 	})
 	if err != nil {
@@ -256,10 +258,9 @@ func (c *Client) Get(ctx context.Context, rank int, key string) ([]byte, error) 
 	}
 }
 
-// Exchange gives every rank the values of all, by rank; empty ones as nil. All ranks call it, in
-// the same order if several times; one call at a time. It fails for all with the *Death of a rank
-// that has left or ended, and then so do all later ones. A call given up because ctx ended is the
-// rank's last.
+// Exchange returns the values of all ranks, by rank; empty ones as nil. All ranks must call it,
+// each rank equally often and one call at a time. If a rank has left or ended, this call and all
+// later ones fail with its *Death, at all ranks. If ctx ends a call, it is the rank's last one.
 func (c *Client) Exchange(ctx context.Context, value []byte) ([][]byte, error) {
 	if len(value) > MaxValue {
 		return nil, c.fail("exchange", fmt.Errorf("%w: %d bytes; a value has %d at most", ErrLimit, len(value), MaxValue))
@@ -274,7 +275,7 @@ func (c *Client) Exchange(ctx context.Context, value []byte) ([][]byte, error) {
 		}
 		c.round++
 		f.id = c.round
-		c.exchange, c.shares = ch, make([][]byte, c.place.Ranks)
+		c.exchange, c.shares = ch, make([][]byte, c.identity.Ranks)
 		return nil
 	})
 	if err != nil {
@@ -292,23 +293,24 @@ func (c *Client) Exchange(ctx context.Context, value []byte) ([][]byte, error) {
 	}
 }
 
-// Fence returns when all ranks have called it; what they had put before can be got without waiting.
-// Otherwise it is an Exchange.
+// Fence returns when all ranks have called it. Get does not wait for values that ranks have put
+// before. In all other respects Fence is an Exchange.
 func (c *Client) Fence(ctx context.Context) error {
 	_, err := c.Exchange(ctx, nil)
 	return err
 }
 
-// Watch has f called with the *Death of each rank that has ended or does, and with the *Abort when
-// the job is being ended: once each, one after the other, by the goroutine that reads from the
-// launcher or, for what is known already, by the caller. f must not block, and must not call Watch.
+// Watch registers f for calls with the *Death of each rank that ends, and with the *Abort when the
+// job is being ended: once each, one after the other. The goroutine that reads from the launcher
+// makes the calls, except for ends that are known already: Watch makes these before it returns. f
+// must not block, and must not call Watch.
 func (c *Client) Watch(f func(error)) {
 	c.watchMu.Lock()
 	defer c.watchMu.Unlock()
 	c.watchers = append(c.watchers, f)
 	var known []error
 	c.mu.Lock()
-	for r := range c.place.Ranks {
+	for r := range c.identity.Ranks {
 		if d := c.deaths[r]; d != nil {
 			known = append(known, d)
 		}
@@ -322,21 +324,22 @@ func (c *Client) Watch(f func(error)) {
 	}
 }
 
-// Abort asks the launcher to end the job with an exit status, 1 to 255, and to say why. It does not
-// wait for that: the other ranks hear of it, and this process is ended with them if it does not end
-// by itself.
+// Abort asks the launcher to end the job with an exit status, 1 to 255, and a reason. It does not
+// wait for the end. The other ranks hear of the abort, and this process is ended with them if it
+// does not end by itself.
 func (c *Client) Abort(code int, reason string) error {
 	return c.ask("abort", &frame{kind: rankAborts, code: int32(code), value: cut(reason)}, nil)
 }
 
-// Deadlock asks it to end the job with StatusDeadlock, because all ranks wait for each other, and
-// to say what for. It does not wait either.
+// Deadlock asks the launcher to end the job with StatusDeadlock, because all ranks wait for each
+// other. text says what they wait for. Deadlock does not wait for the end.
 func (c *Client) Deadlock(text string) error {
 	return c.ask("deadlock", &frame{kind: rankAborts, id: 1, code: StatusDeadlock, value: []byte(text[:min(len(text), MaxValue)])}, nil)
 }
 
-// Leave says that this rank takes no part in the job any more and may end. A rank that ends without
-// having said so ends the job. The Client is of no use afterwards; Leave again does nothing.
+// Leave tells the launcher that this rank takes no part in the job any more and may end. A rank
+// that ends without Leave ends the job. All later calls of the Client fail, except that Leave does
+// nothing.
 func (c *Client) Leave() error {
 	c.mu.Lock()
 	already, err := c.left, c.err
@@ -353,7 +356,7 @@ func (c *Client) Leave() error {
 	return c.fail("leave", err)
 }
 
-// read is the reader. It ends with the connection.
+// read is the reader goroutine. It ends with the connection.
 func (c *Client) read() {
 	defer close(c.done)
 	var err error
@@ -368,15 +371,15 @@ func (c *Client) read() {
 	left := c.left
 	c.mu.Unlock()
 	if !left {
-		// The files of the job go if the launcher is dead. First of all: what hears of the loss may
-		// end the process. A launcher's connections may end a little before its listening does; one
-		// that goes on listening has dropped this rank.
-		for tries := 10; tries > 0 && !removeDead(c.place.Dir); tries-- {
+		// Remove the files of the job if the launcher is dead. Do that first: code that hears of
+		// the loss may end the process. A launcher's connections may end a little before its socket
+		// does. A launcher that goes on listening has dropped this rank.
+		for tries := 10; tries > 0 && !removeDead(c.identity.Dir); tries-- {
 			time.Sleep(2 * time.Millisecond)
 		}
 	}
 	c.mu.Lock()
-	left = c.left // it may have changed its mind
+	left = c.left // Leave may have been called meanwhile
 	switch {
 	case left:
 		c.err = ErrLeft
@@ -393,7 +396,7 @@ func (c *Client) read() {
 	c.mu.Unlock()
 	if !left {
 		close(c.lost)
-		time.AfterFunc(lostGrace, func() { endProcess(c.place.Rank, why) })
+		time.AfterFunc(lostGrace, func() { endProcess(c.identity.Rank, why) })
 	}
 }
 
@@ -402,11 +405,11 @@ func removeDead(dir string) bool {
 	if !launcherDead(dir) {
 		return false
 	}
-	_ = Remove(dir) // other ranks do so too, and the next launcher
+	_ = Remove(dir) // after an error, other ranks and the next launcher try too
 	return true
 }
 
-// failAllLocked ends all that is asked of the launcher.
+// failAllLocked fails all requests that wait for the launcher.
 // +checklocks:c.mu
 func (c *Client) failAllLocked(why error) {
 	for id, ch := range c.gets {
@@ -416,7 +419,7 @@ func (c *Client) failAllLocked(why error) {
 	c.endExchangeLocked(answer{err: why})
 }
 
-// endExchangeLocked gives the exchange that is being made its result.
+// endExchangeLocked sets the result of the exchange in progress.
 // +checklocks:c.mu
 func (c *Client) endExchangeLocked(a answer) {
 	c.broken = cmp.Or(c.broken, a.err)
@@ -426,7 +429,7 @@ func (c *Client) endExchangeLocked(a answer) {
 	c.exchange, c.shares = nil, nil
 }
 
-// deathLocked returns how a rank has gone.
+// deathLocked returns how a rank has ended, or that it has left.
 // +checklocks:c.mu
 func (c *Client) deathLocked(rank int32) *Death {
 	if d := c.deaths[int(rank)]; d != nil {
@@ -435,7 +438,7 @@ func (c *Client) deathLocked(rank int32) *Death {
 	return &Death{Rank: int(rank), How: "it has left the job", Clean: true}
 }
 
-// handle takes a frame from the launcher.
+// handle handles a frame from the launcher, and calls the watchers.
 func (c *Client) handle(f *frame) error {
 	c.watchMu.Lock()
 	defer c.watchMu.Unlock()
@@ -448,7 +451,7 @@ func (c *Client) handle(f *frame) error {
 	return err
 }
 
-// take records a frame. It returns what watchers have to hear.
+// take handles a frame. It returns the *Death or *Abort that watchers must hear; nil: none.
 func (c *Client) take(f *frame) (news, _ error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -456,17 +459,17 @@ func (c *Client) take(f *frame) (news, _ error) {
 		return fmt.Errorf("%w: a frame of kind %d with id %d and rank %d from the launcher", ErrProtocol, f.kind, f.id, f.rank)
 	}
 	switch f.kind {
-	case jobDenies, jobFails, jobShares, jobMourns:
-		if f.rank < 0 || int(f.rank) >= c.place.Ranks {
+	case jobDenies, jobFails, jobShares, jobNotifies:
+		if f.rank < 0 || int(f.rank) >= c.identity.Ranks {
 			return nil, bad()
 		}
 	case jobAborts:
-		if f.rank < -1 || int(f.rank) >= c.place.Ranks {
+		if f.rank < -1 || int(f.rank) >= c.identity.Ranks {
 			return nil, bad()
 		}
 	}
-	if c.abort != nil && f.kind != jobMourns {
-		return nil, nil // all calls have failed by now, and the first abort counts
+	if c.abort != nil && f.kind != jobNotifies {
+		return nil, nil // all calls have failed already, and the first abort counts
 	}
 	switch f.kind {
 	case jobAnswers, jobDenies:
@@ -483,7 +486,7 @@ func (c *Client) take(f *frame) (news, _ error) {
 	case jobShares, jobShared, jobFails:
 		if f.id != c.round || c.exchange == nil {
 			if f.kind == jobFails && c.broken != nil {
-				return nil, nil // each rank that goes breaks what is broken
+				return nil, nil // each further rank that ends fails the exchange again
 			}
 			return nil, bad()
 		}
@@ -495,12 +498,12 @@ func (c *Client) take(f *frame) (news, _ error) {
 		default:
 			c.endExchangeLocked(answer{err: c.deathLocked(f.rank)})
 		}
-	case jobMourns:
+	case jobNotifies:
 		if c.deaths[int(f.rank)] != nil {
 			return nil, bad()
 		}
-		d, err := mourned(f)
-		if err == nil && d.Cause != nil && d.Cause.Rank >= c.place.Ranks {
+		d, err := parseNotice(f)
+		if err == nil && d.Cause != nil && d.Cause.Rank >= c.identity.Ranks {
 			err = bad()
 		}
 		if err != nil {

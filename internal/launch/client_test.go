@@ -260,7 +260,7 @@ func TestCallsOnABrokenConnection(t *testing.T) {
 	} {
 		near, far := net.Pipe()
 		require.NoError(t, far.Close())
-		c := &Client{place: Identity{0, 2, ""}, c: near, done: make(chan struct{}), keys: map[string]bool{}, gets: map[uint64]chan answer{}}
+		c := &Client{identity: Identity{0, 2, ""}, c: near, done: make(chan struct{}), keys: map[string]bool{}, gets: map[uint64]chan answer{}}
 		close(c.done)
 		err := call(c)
 		require.ErrorIs(t, err, io.ErrClosedPipe, op)
@@ -283,7 +283,7 @@ func TestWhyACallIsOfNoUse(t *testing.T) {
 	}{
 		{&Client{left: true, abort: abort, err: broken}, ErrLeft}, {&Client{abort: abort, err: broken}, abort}, {&Client{err: broken}, broken},
 	} {
-		row.c.place, row.c.gets, row.c.broken = Identity{0, 2, ""}, full, errEnough
+		row.c.identity, row.c.gets, row.c.broken = Identity{0, 2, ""}, full, errEnough
 		_, err := row.c.Get(t.Context(), 1, "k")
 		for op, err := range map[string]error{"put": row.c.Put("k", nil), "get": err, "exchange": row.c.Fence(t.Context()), "abort": row.c.Abort(1, ""), "deadlock": row.c.Deadlock("")} {
 			require.Equal(t, &Error{Op: op, Rank: 0, Err: row.want}, err)
@@ -326,9 +326,9 @@ func TestExchangeThatWasGivenUp(t *testing.T) {
 	give(func() {})
 	require.EqualError(t, c.Fence(t.Context()), "launch: exchange: rank 0: an earlier exchange was given up: enough")
 	heard := news(c)
-	say(t, far, frame{kind: jobMourns, rank: 2, code: 3, value: []byte("how")}, frame{kind: jobFails, id: 1, rank: 2})
+	say(t, far, frame{kind: jobNotifies, rank: 2, code: 3, value: []byte("how")}, frame{kind: jobFails, id: 1, rank: 2})
 	<-heard
-	say(t, far, frame{kind: jobFails, id: 1, rank: 1}, frame{kind: jobMourns, rank: 1, code: 4, value: []byte("so")})
+	say(t, far, frame{kind: jobFails, id: 1, rank: 1}, frame{kind: jobNotifies, rank: 1, code: 4, value: []byte("so")})
 	<-heard // and so all before it was taken
 	require.EqualError(t, c.Fence(t.Context()), "launch: exchange: rank 0: an earlier exchange was given up: enough")
 
@@ -347,7 +347,7 @@ func TestExchangeThatWasGivenUp(t *testing.T) {
 func TestWatchers(t *testing.T) {
 	c, far := newFakeLauncher(t).client(t, 1, 4)
 	first := news(c)
-	say(t, far, frame{kind: jobMourns, rank: 3, code: 1, value: []byte("a")}, frame{kind: jobMourns, rank: 0, code: 2, value: []byte("b")},
+	say(t, far, frame{kind: jobNotifies, rank: 3, code: 1, value: []byte("a")}, frame{kind: jobNotifies, rank: 0, code: 2, value: []byte("b")},
 		frame{kind: jobAborts, rank: -1, code: 3, value: []byte("c")}, frame{kind: jobAborts, rank: 2, code: 4, value: []byte("d")},
 		// To an aborted rank all answers are too late, and those that nobody has asked for are not
 		// looked at.
@@ -361,7 +361,7 @@ func TestWatchers(t *testing.T) {
 	for _, want := range []error{zero, three, over} {
 		require.Equal(t, want, <-late)
 	}
-	say(t, far, frame{kind: jobMourns, rank: 2, code: 5, id: 1, key: "3!", value: []byte("how\x00why")})
+	say(t, far, frame{kind: jobNotifies, rank: 2, code: 5, id: 1, key: "3!", value: []byte("how\x00why")})
 	for _, ch := range []<-chan error{first, late} {
 		require.Equal(t, &Death{Rank: 2, Code: 5, How: "how", Clean: true, Cause: &Blame{Rank: 3, Certain: true, Reason: "why", Lost: true}}, <-ch)
 		require.Empty(t, ch)

@@ -188,7 +188,7 @@ func TestFramesAreEncodedOnce(t *testing.T) {
 			s.conns[r] = conns[r]
 		}
 	}
-	one, two := frame{kind: jobMourns, value: []byte("one")}, frame{kind: jobMourns, value: []byte("two")}
+	one, two := frame{kind: jobNotifies, value: []byte("one")}, frame{kind: jobNotifies, value: []byte("two")}
 	s.mu.Lock()
 	s.postLocked([]post{{0, one}, {1, one}, {2, one}, {3, one}, {3, two}, {0, two}, {0, one}})
 	s.mu.Unlock()

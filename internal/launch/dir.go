@@ -18,19 +18,20 @@ import (
 	"weft/internal/env"
 )
 
-// A job has a directory, which holds the launcher's socket and the secret. It is named for the job,
-// has mode 0700, and goes with the job: Remove removes it, whoever calls it.
+// A job has a directory, which holds the launcher's socket and the secret. The directory is named
+// for the job and has mode 0700. Remove removes it at the end of the job, in whichever process.
 const (
 	dirPrefix     = "weft-job-"
 	socketFile    = "socket"
 	maxSocketPath = 100 // bytes; the systems allow 104 to 108
-	// staleAge is how old a directory at least is whose launcher may be taken for dead when it does
-	// not answer. A younger one may be on its way to listen. A guess, far above what that takes.
+	// staleAge is the age from which a directory's launcher counts as dead if it does not answer.
+	// The launcher of a younger directory may not listen yet. A guess, far above the time that
+	// takes.
 	staleAge = 10 * time.Second
 )
 
-// homes lists where job directories may be, the best first.
-func homes() []string {
+// baseDirs lists the directories in which job directories may be, the best first.
+func baseDirs() []string {
 	var list []string
 	for _, d := range []string{env.Get("XDG_RUNTIME_DIR"), os.TempDir(), "/tmp"} {
 		if filepath.IsAbs(d) {
@@ -40,21 +41,21 @@ func homes() []string {
 	return list
 }
 
-// makeDir makes the directory of a job in the first of places, nil: homes(), where that is
+// makeDir makes the directory of a job in the first of bases (nil: baseDirs()) where that is
 // possible. It calls tell, if that is not nil, with each path before it tries to make a directory
-// there: whoever is to remove it if this process is killed has to know it first.
-func makeDir(places []string, tell func(dir string)) (dir, id string, err error) {
+// there: a process that removes the directory if this one is killed must know the path first.
+func makeDir(bases []string, tell func(dir string)) (dir, id string, err error) {
 	var b [8]byte
 	_, _ = rand.Read(b[:])
 	id = hex.EncodeToString(b[:])
-	if places == nil {
-		places = homes()
+	if bases == nil {
+		bases = baseDirs()
 	}
 	var problems []error
-	for _, p := range places {
-		dir := filepath.Join(p, dirPrefix+id)
+	for _, base := range bases {
+		dir := filepath.Join(base, dirPrefix+id)
 		if len(filepath.Join(dir, socketFile)) > maxSocketPath {
-			problems = append(problems, fmt.Errorf("%s: too long a path for a socket", p))
+			problems = append(problems, fmt.Errorf("%s: too long a path for a socket", base))
 			continue
 		}
 		if tell != nil {
@@ -64,13 +65,13 @@ func makeDir(places []string, tell func(dir string)) (dir, id string, err error)
 			problems = append(problems, err)
 			continue
 		}
-		// The umask may have taken from the mode, and must not.
+		// The umask may have removed bits of the mode.
 		if err := os.Chmod(dir, 0o700); err != nil {
 			return "", "", err
 		}
 		return dir, id, nil
 	}
-	return "", "", fmt.Errorf("no place for the directory of a job: %w", errors.Join(problems...))
+	return "", "", fmt.Errorf("the directory of a job cannot be made: %w", errors.Join(problems...))
 }
 
 // jobID returns the job's name from the path of its directory; "" if that is not the path of one.
@@ -82,8 +83,8 @@ func jobID(dir string) string {
 	return id
 }
 
-// Remove removes all that a job has in the file system. Whoever notices that the launcher is gone
-// calls it; it may be called several times, and by several processes at once.
+// Remove removes the files of a job. A process that notices that the launcher is gone calls it. It
+// may be called several times, and by several processes at once.
 func Remove(dir string) error {
 	id := jobID(dir)
 	if id == "" || !filepath.IsAbs(dir) {
@@ -92,12 +93,12 @@ func Remove(dir string) error {
 	return os.RemoveAll(dir)
 }
 
-// Sweep removes what dead jobs have left behind: those that nobody was left to clean up after.
-func Sweep() { sweep(homes()) }
+// Sweep removes the files of dead jobs that no process has removed.
+func Sweep() { sweep(baseDirs()) }
 
-func sweep(places []string) {
-	for _, p := range places {
-		dirs, _ := filepath.Glob(filepath.Join(p, dirPrefix+"*"))
+func sweep(bases []string) {
+	for _, base := range bases {
+		dirs, _ := filepath.Glob(filepath.Join(base, dirPrefix+"*"))
 		for _, d := range dirs {
 			if jobID(d) != "" && isStale(d) {
 				_ = Remove(d) // the next launcher tries again
@@ -111,7 +112,7 @@ func isStale(dir string) bool {
 	return err == nil && st.IsDir() && private(st) && time.Since(st.ModTime()) > staleAge && launcherDead(dir)
 }
 
-// launcherDead reports whether nobody listens at the job's socket.
+// launcherDead reports whether no process listens at the job's socket.
 func launcherDead(dir string) bool {
 	c, err := net.DialTimeout("unix", filepath.Join(dir, socketFile), time.Second)
 	if err == nil {

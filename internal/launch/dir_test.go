@@ -74,7 +74,7 @@ func TestNode(t *testing.T) {
 	}
 }
 
-func TestPlacesOfDirectories(t *testing.T) {
+func TestBaseDirs(t *testing.T) {
 	ok := t.TempDir()
 	short, err := os.MkdirTemp("", "l")
 	require.NoError(t, err)

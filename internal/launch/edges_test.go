@@ -139,13 +139,13 @@ func TestAnswersAreNotMixedUp(t *testing.T) {
 func TestFramesFromTheLauncherAtTheEdges(t *testing.T) {
 	const ranks = 3
 	fresh := func() *Client {
-		return &Client{place: Identity{Rank: 1, Ranks: ranks}, gets: map[uint64]chan answer{1: make(chan answer, 1)}, deaths: map[int]*Death{}, round: 1,
+		return &Client{identity: Identity{Rank: 1, Ranks: ranks}, gets: map[uint64]chan answer{1: make(chan answer, 1)}, deaths: map[int]*Death{}, round: 1,
 			exchange: make(chan answer, 1), shares: make([][]byte, ranks)}
 	}
 	for _, row := range []struct {
 		kind kind
 		from int // the smallest rank that is legal
-	}{{jobDenies, 0}, {jobFails, 0}, {jobShares, 0}, {jobMourns, 0}, {jobAborts, -1}} {
+	}{{jobDenies, 0}, {jobFails, 0}, {jobShares, 0}, {jobNotifies, 0}, {jobAborts, -1}} {
 		for rank := -2; rank <= ranks+1; rank++ {
 			c := fresh()
 			err := c.handle(&frame{kind: row.kind, id: 1, rank: int32(rank)})
@@ -168,11 +168,11 @@ func TestFramesFromTheLauncherAtTheEdges(t *testing.T) {
 		}
 	}
 	for cause, ok := range map[string]bool{"": true, "0": true, "2": true, "2!": true, "3": false, "-1": false, "x": false} {
-		require.Equal(t, ok, fresh().handle(&frame{kind: jobMourns, key: cause}) == nil, "a death because of %q", cause)
+		require.Equal(t, ok, fresh().handle(&frame{kind: jobNotifies, key: cause}) == nil, "a death because of %q", cause)
 	}
 	c := fresh()
-	require.NoError(t, c.handle(&frame{kind: jobMourns, rank: 2}))
-	require.ErrorIs(t, c.handle(&frame{kind: jobMourns, rank: 2}), ErrProtocol, "a rank dies once")
+	require.NoError(t, c.handle(&frame{kind: jobNotifies, rank: 2}))
+	require.ErrorIs(t, c.handle(&frame{kind: jobNotifies, rank: 2}), ErrProtocol, "a rank dies once")
 	require.ErrorIs(t, c.handle(&frame{kind: rankPuts}), ErrProtocol)
 }
 
@@ -244,7 +244,7 @@ func TestPlacesOfLaunchers(t *testing.T) {
 			s.hosts.taken = append(s.hosts.taken, c == 'x')
 		}
 		h := &host{}
-		err := s.placeLocked(h, greeting(row.ranks, row.first))
+		err := s.assignLocked(h, greeting(row.ranks, row.first))
 		if row.wrong != "" {
 			require.ErrorContains(t, err, row.wrong, row)
 			continue
@@ -256,22 +256,11 @@ func TestPlacesOfLaunchers(t *testing.T) {
 		}
 	}
 	for _, n := range []int{7, 9} {
-		require.ErrorIs(t, (&Server{}).placeLocked(&host{}, make([]byte, n)), ErrProtocol)
+		require.ErrorIs(t, (&Server{}).assignLocked(&host{}, make([]byte, n)), ErrProtocol)
 	}
 	over := &Server{cfg: ServerConfig{Ranks: 2, Elsewhere: 1}, closed: true}
 	over.hosts.taken = make([]bool, 1)
-	require.ErrorContains(t, over.placeLocked(&host{}, greeting(1, -1)), "being ended")
-}
-
-// joinedSpace is a space of some ranks that all have joined.
-func joinedSpace(t *testing.T, ranks int) *space {
-	t.Helper()
-	s := newSpace(ranks)
-	for r := range ranks {
-		_, err := s.join(r)
-		require.NoError(t, err)
-	}
-	return s
+	require.ErrorContains(t, over.assignLocked(&host{}, greeting(1, -1)), "being ended")
 }
 
 // The launcher takes each kind of question of a rank with numbers that there are, and no others;

@@ -15,17 +15,17 @@ import (
 	"weft/internal/launch/bind"
 )
 
-// MaxRanks is the largest number of ranks of a job. It guards against misprints, not against
-// machines.
+// MaxRanks is the largest number of ranks of a job. It guards against typing errors, not against
+// large machines.
 const MaxRanks = 4096
 
-// Place is what the environment tells a started process: where it belongs.
+// Identity is a process's rank in a job, as the launcher gives it in the environment.
 type Identity struct {
 	Rank, Ranks int
 	Dir         string // the job directory
 }
 
-// Detect returns the place of this process, nil if it was not started by a launcher.
+// Detect returns the identity of this process; nil if no launcher has started it.
 func Detect() (*Identity, error) {
 	dir, rank, ranks := env.Job.Text(), env.Rank.Text(), env.Ranks.Text()
 	switch {
@@ -71,19 +71,19 @@ func init() {
 	}
 }
 
-// Reserved reports whether a variable's value is the launcher's alone.
+// Reserved reports whether only the launcher may set a variable.
 func Reserved(name string) bool {
 	return slices.ContainsFunc([]*env.Variable{env.Rank, env.Ranks.Variable, env.Job, env.Bound}, func(v *env.Variable) bool { return strings.EqualFold(name, v.Name) })
 }
 
-// NodeID tells nodes apart: ranks with equal ones can share memory. It means nothing else.
+// NodeID identifies a node: ranks with equal NodeIDs can share memory. It has no other meaning.
 type NodeID string
 
-// nodeIDs are this long.
+// nodeIDSize is the length of a NodeID in bytes.
 const nodeIDSize = 16
 
-// Node returns the identity of this process's node. PSP_SMP_NODE_ID in the environment makes nodes
-// out of one.
+// Node returns the identity of this process's node. Processes with different values of
+// PSP_SMP_NODE_ID in their environments get different identities even on one node.
 func Node() (NodeID, error) {
 	emulated, err := env.Node.Value()
 	if err != nil {

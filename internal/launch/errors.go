@@ -12,11 +12,11 @@ import (
 var (
 	ErrEnvironment  = errors.New("bad environment")
 	ErrLauncherLost = errors.New("the launcher is gone") // lost: the job
-	// lost: what the call waited for; see Death
+	// lost: the value that the call waited for; see Death
 	ErrEnded   = errors.New("a rank has ended")
 	ErrAborted = errors.New("the job is being ended") // lost: the job
 	// lost: the connection
-	ErrProtocol = errors.New("not what the protocol says")
+	ErrProtocol = errors.New("protocol error")
 	// lost: the connection
 	ErrRefused = errors.New("refused by the launcher")
 	// lost: the connection
@@ -27,10 +27,10 @@ var (
 	ErrUnsupported = errors.New("not supported on this platform")
 )
 
-// Error is what goes wrong between a rank and its launcher.
+// Error is an error between a rank and its launcher.
 type Error struct {
 	Op   string
-	Rank int // whom it concerns; -1: nobody in particular
+	Rank int // the rank that it concerns; -1: none in particular
 	Err  error
 }
 
@@ -46,13 +46,13 @@ func (e *Error) Unwrap() error { return e.Err }
 // Death says that a rank has ended, and how. It is an error that matches ErrEnded.
 type Death struct {
 	Rank int
-	// as a shell reports it: the exit status, or 128 and the signal; -1: not known, the process may
-	// still be there
+	// Code is as a shell reports it: the exit status, or 128 plus the signal; -1: not known, the
+	// process may still exist.
 	Code int
 	How  string // "exit status 3", "killed by signal 9 (killed)", ...
-	// Cause is why, if the rank has said that it was about to fail; nil: it has not.
+	// Cause is the cause of the failure, if the rank has given one; else nil.
 	Cause *Blame
-	// Clean: it left the job, or never took part, and its exit status is 0.
+	// Clean: the rank left the job, or never joined, and its exit status is 0.
 	Clean bool
 }
 
@@ -65,10 +65,10 @@ func (d *Death) Is(target error) bool { return target == ErrEnded }
 // MPI's.
 const StatusDeadlock = 112
 
-// Abort is why a job is being ended. It is an error that matches ErrAborted.
+// Abort says why a job is being ended. It is an error that matches ErrAborted.
 type Abort struct {
-	// who asked for it, or is the cause; -1: the launcher itself, or all ranks, which wait for each
-	// other
+	// Rank is the rank that asked for the end or is its cause; -1: the launcher itself, or all
+	// ranks, which wait for each other.
 	Rank   int
 	Code   int // exit status of the job
 	Reason string

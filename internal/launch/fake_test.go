@@ -75,15 +75,6 @@ func (f *fakeLauncher) client(t *testing.T, rank, ranks int) (*Client, net.Conn)
 	return c, far
 }
 
-// say has the launcher send frames.
-func say(t *testing.T, far net.Conn, frames ...frame) {
-	t.Helper()
-	for _, f := range frames {
-		_, err := far.Write(f.encode())
-		require.NoError(t, err)
-	}
-}
-
 // hears returns the next frame from the other end.
 func hears(t *testing.T, far net.Conn) frame {
 	t.Helper()

@@ -99,7 +99,7 @@ func TestMakingDirectories(t *testing.T) {
 	for runtimeDir, want := range map[string][]string{"": {"/t", "/tmp"}, "relative": {"/t", "/tmp"}, "/run//x/": {"/run/x", "/t", "/tmp"}} {
 		t.Setenv("XDG_RUNTIME_DIR", runtimeDir)
 		t.Setenv("TMPDIR", "/t")
-		require.Equal(t, want, homes())
+		require.Equal(t, want, baseDirs())
 	}
 	missing := filepath.Join(home, "missing")
 	var told []string
@@ -115,7 +115,7 @@ func TestMakingDirectories(t *testing.T) {
 		_, _, err := makeDir([]string{place}, nil)
 		require.Equal(t, legal, errors.Is(err, fs.ErrNotExist), "%d: %v", length, err)
 		require.Equal(t, !legal, strings.Contains(err.Error(), place+": too long a path for a socket"))
-		require.ErrorContains(t, err, "no place for the directory of a job: ")
+		require.ErrorContains(t, err, "the directory of a job cannot be made: ")
 	}
 
 	old := syscall.Umask(0o277)
@@ -180,14 +180,14 @@ func TestWhatIsStale(t *testing.T) {
 // A launcher whose files cannot be removed says so when it closes; again it does nothing.
 func TestFilesThatCannotBeRemoved(t *testing.T) {
 	t.Chdir(t.TempDir())
-	s, err := NewServer(ServerConfig{Ranks: 1, places: []string{"."}})
+	s, err := NewServer(ServerConfig{Ranks: 1, bases: []string{"."}})
 	require.NoError(t, err)
 	require.EqualError(t, s.Close(), fmt.Sprintf("launch: remove: %q is not the directory of a job", s.dir))
 	require.NoError(t, s.Close())
 	require.DirExists(t, s.dir)
 
 	of, key := spreadServer(t, 2, 1)
-	r, err := JoinJob(t.Context(), RelayConfig{Addr: of.Addr(), Key: key, Ranks: 1, First: -1, Wait: time.Minute, places: []string{"."}, OnLost: func(error) {}})
+	r, err := JoinJob(t.Context(), RelayConfig{Addr: of.Addr(), Key: key, Ranks: 1, First: -1, Wait: time.Minute, bases: []string{"."}, OnLost: func(error) {}})
 	require.NoError(t, err)
 	require.EqualError(t, r.Close(), fmt.Sprintf("launch: remove: %q is not the directory of a job", r.dir))
 	require.NoError(t, r.Close())

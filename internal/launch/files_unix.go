@@ -12,7 +12,7 @@ import (
 	"syscall"
 )
 
-// private reports whether a file is this user's alone.
+// private reports whether a file belongs to this user and no other user can access it.
 func private(st fs.FileInfo) bool {
 	own, ok := st.Sys().(*syscall.Stat_t)
 	return ok && int(own.Uid) == os.Geteuid() && st.Mode().Perm()&0o077 == 0

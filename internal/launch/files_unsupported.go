@@ -7,7 +7,7 @@ package launch
 
 import "io/fs"
 
-// private is what this system can say of it.
+// private returns true: this system has no such modes.
 func private(st fs.FileInfo) bool { return true }
 
 func refused(error) bool { return false }

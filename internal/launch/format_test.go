@@ -19,7 +19,7 @@ import (
 // What processes of different builds tell each other stays as it is, byte by byte, unless Version
 // changes.
 func TestFormatsStay(t *testing.T) {
-	f := frame{kind: jobMourns, rank: -2, code: 3, id: 1 << 40, key: "key", value: []byte("value")}
+	f := frame{kind: jobNotifies, rank: -2, code: 3, id: 1 << 40, key: "key", value: []byte("value")}
 	require.Equal(t, "0000001c020d0003fffffffe0000000300000100000000006b657976616c7565", hex.EncodeToString(f.encode()))
 	card, err := makeCard("node", 258, map[string][]byte{"b": {1, 2}, "a": nil})
 	require.NoError(t, err)

@@ -13,7 +13,7 @@ import (
 	"time"
 )
 
-// Limits of what a rank may publish. They bound what a launcher holds for it.
+// Limits on the values of a rank. They bound the launcher's memory for the rank.
 const (
 	MaxKey       = 255      // bytes of a key
 	MaxValue     = 64 << 10 // bytes of a value
@@ -21,10 +21,11 @@ const (
 	MaxRankBytes = 16 << 20 // bytes of all values of a rank
 	maxWaiting   = 1024     // gets of a rank that wait
 	maxFrame     = frameHead + MaxKey + MaxValue
-	maxBacklog   = 8192 // frames for a rank that does not read, besides those of exchanges
+	maxBacklog   = 8192 // queued frames for a rank that does not read, without those of exchanges
 )
 
-// kind says what a frame is. The names say who sends it.
+// kind is the kind of a frame. The first word of its name is the sender: a rank, the job (its
+// Server), or a host (a launcher on another machine).
 type kind uint8
 
 const (
@@ -34,40 +35,43 @@ const (
 	rankAborts                    // code, value: the reason; id: 1 if all ranks wait for each other
 	rankLeaves                    //
 
-	// rank: how many; code: part; id: 1 if there are ranks on other machines; key: the job's name
+	// rank: number of ranks; code: part; id: 1 if there are ranks on other machines; key: the job's
+	// name
 	jobWelcomes
 	jobRefuses // value: why
 	jobAnswers // id, value
-	jobDenies  // id, rank: who has ended without a value
+	jobDenies  // id, rank: the rank that has ended without a value
 	jobShares  // id, rank, value: that rank's value of the exchange
 	jobShared  // id: the exchange is complete
-	jobFails   // id, rank: who has ended
-	// rank, code, id: 1 if clean; value: how. If the rank has said why, key: which rank's failure
-	// that is, with a mark if it is a loss; value: also a zero and the reason
-	jobMourns
+	jobFails   // id, rank: the rank that has ended
+	// The notice of a rank's end. rank, code, id: 1 if clean; value: how. If the rank has given a
+	// cause, key: the rank of that failure, with a mark if it is a loss; value: also a zero byte
+	// and the reason
+	jobNotifies
 	jobAborts // rank, code, value: the reason
 
 	// Between launchers.
 
-	hostEnded  // rank, code, value: how
-	jobAdmits  // rank: the first one given; code: how many in all; key: the job's name
+	hostEnded // rank, code, value: how
+	// rank: the first rank that the host gets; code: number of ranks; key: the job's name
+	jobAdmits
 	jobSignals // code: the number of a signal for the ranks
 	jobKills   //
 	jobOver    // code: exit status of the job
 
 	// Of failures.
 
-	// rank: whose failure has this one fail, -1: it is not known whose; code: bit 0 if it fails of
-	// that, not if it may; bit 1 if that is a loss; value: the reason
+	// rank: the rank whose failure is the cause, -1: not known; code: bit 0 if that is certain, bit
+	// 1 if that failure is a loss; value: the reason
 	rankBlames
 
 	lastKind = rankBlames
 )
 
-// frame is the unit on the connection between a rank and its launcher. What a kind has no use for
-// is zero.
+// frame is the unit on the connection between a rank and its launcher. Fields that a kind does not
+// use are zero.
 //
-//	length of what follows (4 bytes, big endian) | version | kind | length of key (2) | rank (4) | code (4) | id (8) | key | value
+//	length of the rest (4 bytes, big endian) | version | kind | length of key (2) | rank (4) | code (4) | id (8) | key | value
 type frame struct {
 	kind  kind
 	rank  int32
@@ -91,7 +95,7 @@ func (f *frame) encode() []byte {
 	return append(b, f.value...)
 }
 
-// decode reads a frame without its length. The value is a part of b.
+// decode parses a frame without its length. The value aliases b.
 func decode(b []byte) (f frame, err error) {
 	switch {
 	case len(b) < frameHead || len(b) > maxFrame:
@@ -131,7 +135,7 @@ func readFrame(r io.Reader) (frame, error) {
 	return decode(b)
 }
 
-// cut shortens text for people to what fits in a frame.
+// cut shortens a text for people to 4096 bytes, which fit in a frame.
 func cut(s string) []byte {
 	const limit = 4096
 	if len(s) > limit {
@@ -140,7 +144,7 @@ func cut(s string) []byte {
 	return []byte(s)
 }
 
-// accept hands the connections of a listener to take, until that returns false or the listener is
+// accept passes the connections of a listener to take, until take returns false or the listener is
 // closed.
 func accept[C net.Conn](next func() (C, error), take func(C) bool) {
 	for {
@@ -149,7 +153,7 @@ func accept[C net.Conn](next func() (C, error), take func(C) bool) {
 		case errors.Is(err, net.ErrClosed):
 			return
 		case err != nil:
-			time.Sleep(10 * time.Millisecond) // out of descriptors; others may end
+			time.Sleep(10 * time.Millisecond) // out of descriptors; other connections may end
 		case !take(c):
 			return
 		}
@@ -157,7 +161,7 @@ func accept[C net.Conn](next func() (C, error), take func(C) bool) {
 }
 
 // conn is the launcher's connection to a rank. Frames are queued, so that a rank that does not read
-// holds up nobody else.
+// does not delay other ranks.
 type conn struct {
 	// Constant.
 	c    net.Conn
@@ -165,8 +169,8 @@ type conn struct {
 
 	mu      sync.Mutex
 	changed *sync.Cond  // of mu
-	frames  net.Buffers // guarded by mu: encoded, to be written
-	writing bool        // guarded by mu: some are being written
+	frames  net.Buffers // guarded by mu: encoded frames to be written
+	writing bool        // guarded by mu: the writer is writing frames
 	stopped bool        // guarded by mu
 }
 
@@ -178,9 +182,9 @@ func newConn(c net.Conn) *conn {
 
 func (k *conn) send(f *frame) { k.queue(f.encode(), 0) }
 
-// queue queues an encoded frame. A rank for which too many wait loses its connection: it has
-// stopped reading, and goes on asking. The frames of an exchange, one per rank, do not count, since
-// their values are shared by all ranks' queues.
+// queue queues an encoded frame. If too many frames are queued, the rank has stopped reading but
+// goes on sending requests, and queue ends its connection. The frames of an exchange, one per rank,
+// do not count, since all ranks' queues share their values.
 func (k *conn) queue(b []byte, ranks int) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -194,7 +198,7 @@ func (k *conn) queue(b []byte, ranks int) {
 	}
 }
 
-// stop ends the connection: the reader and the writer come to their end.
+// stop ends the connection, and so its reader and its writer.
 func (k *conn) stop() {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -208,7 +212,7 @@ func (k *conn) stopLocked() {
 	k.changed.Broadcast()
 }
 
-// flushed waits until what is queued is written, or for a time.
+// flushed waits until the queued frames are written, or for a time.
 func (k *conn) flushed(limit time.Duration) {
 	_ = k.c.SetWriteDeadline(time.Now().Add(limit))
 	k.mu.Lock()
@@ -218,7 +222,7 @@ func (k *conn) flushed(limit time.Duration) {
 	}
 }
 
-// write is the writer.
+// write is the writer goroutine.
 func (k *conn) write() {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -234,8 +238,8 @@ func (k *conn) write() {
 		k.mu.Unlock()
 		_, err := frames.WriteTo(k.c)
 		k.mu.Lock()
-		// After an error the rank has closed its end. What it said before that is still to be read:
-		// the connection is the reader's to close.
+		// After an error the rank has closed its end, but the reader must still read the frames
+		// that the rank sent before. So the reader closes the connection.
 		k.stopped = k.stopped || err != nil
 		k.writing = false
 		k.changed.Broadcast()

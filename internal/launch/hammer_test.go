@@ -17,7 +17,7 @@ import (
 
 // Ranks of two machines do everything at once, each from several goroutines, while the launchers do
 // what they do; then the job is ended under their hands.
-func TestEverybodyAtOnceHammer(t *testing.T) {
+func TestAllRanksAtOnceHammer(t *testing.T) {
 	const own, others, rounds = 3, 3, 3
 	for range rounds {
 		s, key, heard := recordingServer(t, own+others, others)

@@ -17,19 +17,19 @@ import (
 
 const (
 	hostLabel = "weft launcher" // of handshakes between launchers
-	// What a connection to a listening launcher is, as its first byte.
+	// The first byte of a connection to a listening launcher says what the other end is.
 	aRank     = 'r'
 	aLauncher = 'l'
-	// maxGuests bounds the connections over TCP that have not proved themselves. The oldest gives
-	// way to those that come.
-	maxGuests = 256
+	// maxUnproved bounds the connections over TCP that have not proved themselves. New ones evict
+	// the oldest.
+	maxUnproved = 256
 )
 
-// HostEvents are what a Server hears of launchers on other machines. They are called by the
-// goroutine that reads from the launcher.
+// HostEvents are called when a Server hears from launchers on other machines, by the goroutine that
+// reads from the launcher.
 type HostEvents struct {
 	Joined func(from string, first, ranks int)
-	// the process of a rank has ended; all that it has said is heard
+	// Ended: the process of a rank has ended. The Server has handled all frames of the rank.
 	Ended func(rank, code int, how string)
 	Lost  func(from string, first, ranks int, err error)
 }
@@ -41,44 +41,45 @@ type host struct {
 	k            *conn
 }
 
-// hosts is a Server's side of other launchers.
+// hosts is the part of a Server that handles launchers on other machines.
 type hosts struct {
 	key    *Key
 	events HostEvents
 	l      net.Listener
 	lobby  *lobby.Lobby
-	over   chan struct{} // closed when the Server is
+	over   chan struct{} // closed by Server.Close
 
 	// Guarded by Server.mu.
 	list   []*host
-	taken  []bool // by rank less the Server's own
-	ending bool   // nobody is taken in any more
+	taken  []bool // by rank minus the number of the Server's own ranks
+	ending bool   // no launcher may join any more
 }
 
-// listenHosts begins to take connections from other machines. The directory of the job is made.
+// listenHosts begins to accept connections from other machines. Precondition: the directory of the
+// job exists.
 func (s *Server) listenHosts() (err error) {
 	h := &s.hosts
 	h.taken = make([]bool, s.cfg.Elsewhere)
 	if h.l, err = net.Listen("tcp", s.cfg.Listen); err != nil {
 		return err
 	}
-	h.lobby, h.over = lobby.New(maxGuests), make(chan struct{})
+	h.lobby, h.over = lobby.New(maxUnproved), make(chan struct{})
 	s.wg.Go(s.acceptHosts)
 	return nil
 }
 
-// Addr returns the address at which launchers of other machines find the Server.
+// Addr returns the address at which the Server listens for launchers of other machines.
 func (s *Server) Addr() string { return s.hosts.l.Addr().String() }
 
 func (s *Server) acceptHosts() {
 	accept(s.hosts.l.Accept, func(c net.Conn) bool {
 		keepalive.Enable(c, s.cfg.DeadAfter)
-		return s.hosts.lobby.Enter(c, s.hosts.over) && s.enter(c, func() { s.meetGuest(c) })
+		return s.hosts.lobby.Enter(c, s.hosts.over) && s.enter(c, func() { s.identify(c) })
 	})
 }
 
-// meetGuest finds out what has connected.
-func (s *Server) meetGuest(c net.Conn) {
+// identify finds out what the other end of a connection is, and serves it.
+func (s *Server) identify(c net.Conn) {
 	defer s.hosts.lobby.Leave(c)
 	_ = c.SetDeadline(time.Now().Add(handshakeTime))
 	var what [1]byte
@@ -90,13 +91,13 @@ func (s *Server) meetGuest(c net.Conn) {
 		s.serveHost(c)
 	default:
 		s.mu.Lock()
-		delete(s.guests, c)
+		delete(s.unproved, c)
 		s.mu.Unlock()
 		_ = c.Close()
 	}
 }
 
-// serveHost is the life of a connection to a launcher, as its reader.
+// serveHost serves a connection to a launcher, as its reader, until it ends.
 func (s *Server) serveHost(c net.Conn) {
 	defer c.Close()
 	h, err := s.admitHost(c)
@@ -116,22 +117,22 @@ func (s *Server) serveHost(c net.Conn) {
 	}
 }
 
-// admitHost takes a launcher in, which says how many ranks it brings and, unless it does not care,
-// which.
+// admitHost admits a launcher to the job. The launcher says how many ranks it brings and,
+// optionally, which.
 func (s *Server) admitHost(c net.Conn) (*host, error) {
 	key := Secret(*s.hosts.key)
 	said, err := Handshake(c, &key, hostLabel, Acceptor, []byte(s.id))
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	delete(s.guests, c)
+	delete(s.unproved, c)
 	if err == nil && !s.hosts.lobby.Leave(c) {
-		err = net.ErrClosed // it has given way
+		err = net.ErrClosed // the lobby has evicted it
 	}
 	if err != nil {
 		return nil, err
 	}
 	h := &host{from: c.RemoteAddr().String()}
-	if err = s.placeLocked(h, said); err != nil {
+	if err = s.assignLocked(h, said); err != nil {
 		_, _ = c.Write((&frame{kind: jobRefuses, value: cut(err.Error())}).encode())
 		return nil, err
 	}
@@ -143,9 +144,9 @@ func (s *Server) admitHost(c net.Conn) (*host, error) {
 	return h, nil
 }
 
-// placeLocked gives a launcher its ranks.
+// assignLocked assigns ranks to a launcher.
 // +checklocks:s.mu
-func (s *Server) placeLocked(h *host, said []byte) error {
+func (s *Server) assignLocked(h *host, said []byte) error {
 	x := &s.hosts
 	if len(said) != 8 {
 		return fmt.Errorf("%w: a greeting of %d bytes", ErrProtocol, len(said))
@@ -181,7 +182,7 @@ func (s *Server) placeLocked(h *host, said []byte) error {
 	return nil
 }
 
-// readHost takes a launcher's frames until its connection ends.
+// readHost handles a launcher's frames until its connection ends.
 func (s *Server) readHost(h *host) error {
 	ended := make([]bool, h.ranks)
 	for {
@@ -210,14 +211,14 @@ func (s *Server) tellHosts(f *frame) {
 	}
 }
 
-// SignalHosts has a signal sent to the ranks on other machines.
+// SignalHosts makes the launchers of other machines send a signal to their ranks.
 func (s *Server) SignalHosts(number int) { s.tellHosts(&frame{kind: jobSignals, code: int32(number)}) }
 
-// KillHosts has the ranks on other machines killed.
+// KillHosts makes the launchers of other machines kill their ranks.
 func (s *Server) KillHosts() { s.tellHosts(&frame{kind: jobKills}) }
 
-// DismissHosts tells the launchers of other machines that the job is over, with its exit status,
-// and waits a moment for them to go.
+// DismissHosts tells the launchers of other machines that the job is over, and its exit status. It
+// waits at most a quarter of a second until that is written.
 func (s *Server) DismissHosts(status int) {
 	s.mu.Lock()
 	s.hosts.ending = true

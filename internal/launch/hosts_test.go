@@ -30,7 +30,7 @@ func recordingRelay(t *testing.T, addr string, key *Key, ranks, first int) (*Rel
 	t.Helper()
 	said := make(chan string, 16)
 	r, err := JoinJob(t.Context(), RelayConfig{
-		Addr: addr, Key: key, Ranks: ranks, First: first, Wait: time.Minute, places: []string{shortDir(t)},
+		Addr: addr, Key: key, Ranks: ranks, First: first, Wait: time.Minute, bases: []string{shortDir(t)},
 		OnAbort:  func(a *Abort) { said <- fmt.Sprint("abort ", *a) },
 		OnSignal: func(n int) { said <- fmt.Sprint("signal ", n) },
 		OnKill:   func() { said <- "kill" },
@@ -200,7 +200,7 @@ func TestHostileListener(t *testing.T) {
 		"refusal":       {frame{kind: jobRefuses, value: []byte("full")}, frame{}, "full", ""},
 		"another kind":  {frame{kind: jobWelcomes, code: 4, key: "job"}, frame{}, "answers with a frame of kind 6", ""},
 		"another job":   {frame{kind: jobAdmits, code: 4, key: "other"}, frame{}, "answers with a frame of kind 16", ""},
-		"the last ones": {frame{kind: jobAdmits, code: 4, rank: 2, key: "job"}, frame{kind: jobMourns}, "", "a frame of kind 13 from the launcher"},
+		"the last ones": {frame{kind: jobAdmits, code: 4, rank: 2, key: "job"}, frame{kind: jobNotifies}, "", "a frame of kind 13 from the launcher"},
 		"the largest":   {frame{kind: jobAdmits, code: MaxRanks, rank: MaxRanks - 2, key: "job"}, frame{kind: jobKills}, "", "kill"},
 		"its end":       {frame{kind: jobAdmits, code: 4, rank: 2, key: "job"}, frame{}, "", "lost: EOF"},
 	} {

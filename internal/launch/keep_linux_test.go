@@ -17,7 +17,7 @@ import (
 func TestConnectionsBetweenMachinesAreKept(t *testing.T) {
 	key := Key(newSecret())
 	s := newTestServer(t, ServerConfig{Ranks: 2, Elsewhere: 1, Listen: "127.0.0.1:0", Key: &key, DeadAfter: 40 * time.Second})
-	r, err := JoinJob(t.Context(), RelayConfig{Addr: s.Addr(), Key: &key, Ranks: 1, First: -1, Wait: time.Minute, DeadAfter: 80 * time.Second, places: []string{shortDir(t)}, OnLost: func(error) {}})
+	r, err := JoinJob(t.Context(), RelayConfig{Addr: s.Addr(), Key: &key, Ranks: 1, First: -1, Wait: time.Minute, DeadAfter: 80 * time.Second, bases: []string{shortDir(t)}, OnLost: func(error) {}})
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, r.Close()) })
 	c, err := r.Identity(1).Join(t.Context())

@@ -34,11 +34,11 @@ func TestLateEnds(t *testing.T) {
 		},
 		"fence": {
 			func(ctx context.Context, c *Client) error { return c.Fence(ctx) },
-			func(s *Server) bool { return s.space.round.here[0] },
+			func(s *Server) bool { return s.space.round.called[0] },
 		},
 		"meet": {
 			func(ctx context.Context, c *Client) error { _, err := c.Meet(ctx, nil); return err },
-			func(s *Server) bool { return s.space.round.here[0] },
+			func(s *Server) bool { return s.space.round.called[0] },
 		},
 	}
 	ends := map[string]struct {

@@ -13,24 +13,25 @@ import (
 	"slices"
 )
 
-// MaxAddr is the largest address of a fabric in bytes. All addresses of a rank together are less
-// than MaxValue.
+// MaxAddr is the largest address of a fabric in bytes. All addresses of a rank together must be
+// smaller than MaxValue.
 const MaxAddr = 4096
 
-// Peer is what a rank lets the others know before it talks to them.
+// Peer has what a rank announces to the others at start-up.
 type Peer struct {
 	Rank int
 	Node NodeID
-	// LocalRank and LocalSize are the place among the ranks of the same node, in the order of
-	// ranks.
+	// LocalRank is the position among the ranks of the same node, in the order of ranks, and
+	// LocalSize is their number.
 	LocalRank, LocalSize int
-	// of the process; means something to ranks of the same node
+	// PID is the rank's process; it has a meaning for ranks of the same node only.
 	PID   int
-	Addrs map[string][]byte // by name of fabric: where to be found
+	Addrs map[string][]byte // address by name of fabric
 }
 
-// Meet gives every rank what all have said of themselves, by rank. addrs are this rank's addresses,
-// by name of fabric. It is an Exchange, with all that is said there.
+// Meet announces this rank and returns the announcements of all ranks, by rank. addrs are this
+// rank's addresses, by name of fabric. Meet is an Exchange: all ranks must call it, and it fails in
+// the same cases.
 func (c *Client) Meet(ctx context.Context, addrs map[string][]byte) ([]Peer, error) {
 	card, err := makeCard(c.node, os.Getpid(), addrs)
 	if err = cmp.Or(c.noNode, err); err != nil {
@@ -44,13 +45,13 @@ func (c *Client) Meet(ctx context.Context, addrs map[string][]byte) ([]Peer, err
 	return peers, c.fail("meet", err)
 }
 
-// MakeCard returns what this process says of itself where there is no launcher of ours to meet by.
-// addrs are as in Meet.
+// MakeCard returns this process's announcement, for jobs without weft's launcher. addrs are as in
+// Meet.
 func MakeCard(node NodeID, addrs map[string][]byte) ([]byte, error) {
 	return makeCard(node, os.Getpid(), addrs)
 }
 
-// ReadCards returns what all ranks have said of themselves, by rank.
+// ReadCards parses the announcements of all ranks, by rank.
 func ReadCards(cards [][]byte) (peers []Peer, err error) {
 	peers = make([]Peer, len(cards))
 	sizes := map[NodeID]int{}
@@ -68,7 +69,7 @@ func ReadCards(cards [][]byte) (peers []Peer, err error) {
 	return peers, nil
 }
 
-// A card is
+// A card is the encoded announcement of a rank:
 //
 //	pid (4 bytes, big endian) | strings: node, then name and address of each fabric, by name
 //

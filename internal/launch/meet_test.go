@@ -36,20 +36,20 @@ func bareHosts(ranks, elsewhere int) (*Server, <-chan string) {
 }
 
 // guest is a connection from another machine; its other end is in the lobby.
-func (s *Server) guest() (near, far net.Conn) {
+func (s *Server) dialUnproved() (near, far net.Conn) {
 	near, far = net.Pipe()
 	s.hosts.lobby.Enter(far, s.hosts.over)
 	s.mu.Lock()
-	s.guests[far] = true
+	s.unproved[far] = true
 	s.mu.Unlock()
-	s.wg.Go(func() { s.meetGuest(far) })
+	s.wg.Go(func() { s.identify(far) })
 	return near, far
 }
 
 // host is a launcher that has joined with ranks.
 func (s *Server) host(t *testing.T, ranks int) net.Conn {
 	t.Helper()
-	near, _ := s.guest()
+	near, _ := s.dialUnproved()
 	_, err := near.Write([]byte{aLauncher})
 	require.NoError(t, err)
 	key := Secret(*s.hosts.key)
@@ -63,21 +63,21 @@ func (s *Server) host(t *testing.T, ranks int) net.Conn {
 	return near
 }
 
-func (s *Server) guestsNow() int {
+func (s *Server) countUnproved() int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return len(s.guests)
+	return len(s.unproved)
 }
 
 // A guest that does not say what it is, or says nothing that there is, is sent away, in time.
-func TestTimeOfAGuest(t *testing.T) {
+func TestTimeOfAnUnprovedConnection(t *testing.T) {
 	for name, row := range map[string]struct {
 		says []byte
 		wait time.Duration
 	}{"nothing": {nil, handshakeTime}, "a rank, and no more": {[]byte{aRank}, handshakeTime}, "a launcher, and no more": {[]byte{aLauncher}, handshakeTime}, "something else": {[]byte{'x'}, 0}} {
 		synctest.Test(t, func(t *testing.T) {
 			s, heard := bareHosts(2, 1)
-			near, far := s.guest()
+			near, far := s.dialUnproved()
 			start := time.Now()
 			go func() {
 				if row.says != nil {
@@ -87,13 +87,13 @@ func TestTimeOfAGuest(t *testing.T) {
 			if row.wait > 0 {
 				time.Sleep(row.wait - 1)
 				synctest.Wait()
-				require.Equal(t, 1, s.guestsNow(), name)
+				require.Equal(t, 1, s.countUnproved(), name)
 			}
 			_, err := near.Read(make([]byte, 1))
 			require.Equal(t, io.EOF, err, name)
 			require.Equal(t, row.wait, time.Since(start), name)
 			s.wg.Wait()
-			require.Zero(t, s.guestsNow(), name)
+			require.Zero(t, s.countUnproved(), name)
 			require.False(t, s.hosts.lobby.Leave(far), "%s: it has left the lobby", name)
 			require.Empty(t, heard)
 		})
@@ -107,12 +107,12 @@ func TestTimeOfALauncher(t *testing.T) {
 		s, heard := bareHosts(3, 2)
 		host := s.host(t, 2)
 		require.Equal(t, "joined pipe 1 2", <-heard)
-		near, far := s.guest()
+		near, far := s.dialUnproved()
 		_, err := near.Write([]byte{aRank})
 		require.NoError(t, err)
 		require.Equal(t, jobWelcomes, s.greetAs(t, near, []byte{0, 0, 0, 2}).kind)
 		require.False(t, s.hosts.lobby.Leave(far), "it has left the lobby")
-		require.Zero(t, s.guestsNow())
+		require.Zero(t, s.countUnproved())
 		time.Sleep(2 * handshakeTime)
 		say(t, host, frame{kind: hostEnded, rank: 2, code: 3, value: []byte("how")})
 		time.Sleep(endNotice - 1)
@@ -141,7 +141,7 @@ func TestTimeOfALauncher(t *testing.T) {
 		s, heard := bareHosts(3, 2)
 		key := Secret(*s.hosts.key)
 		for _, way := range []bool{false, true} {
-			near, far := s.guest()
+			near, far := s.dialUnproved()
 			_, err := near.Write([]byte{aLauncher})
 			require.NoError(t, err)
 			if way {
@@ -158,7 +158,7 @@ func TestTimeOfALauncher(t *testing.T) {
 			_, err = near.Read(make([]byte, 1))
 			require.Equal(t, io.EOF, err)
 			s.wg.Wait()
-			require.Zero(t, s.guestsNow())
+			require.Zero(t, s.countUnproved())
 		}
 		require.Empty(t, s.hosts.list)
 		require.Empty(t, heard)
@@ -191,7 +191,7 @@ func TestTimeOfADismissal(t *testing.T) {
 		s.DismissHosts(7)
 		require.Equal(t, endNotice, time.Since(start), "a does not listen")
 		require.Equal(t, frame{kind: jobOver, code: 7, value: []byte{}}, <-got)
-		require.ErrorContains(t, s.placeLocked(&host{}, make([]byte, 8)), "the job is being ended")
+		require.ErrorContains(t, s.assignLocked(&host{}, make([]byte, 8)), "the job is being ended")
 		s.mu.Lock()
 		s.closed = true
 		s.mu.Unlock()
@@ -224,7 +224,7 @@ func TestCloseEndsEverything(t *testing.T) {
 			ends = append(ends, s.joinSpread(t, r))
 		}
 		_ = s.joinSpread(t, 2).Close()
-		guest, _ := s.guest()
+		guest, _ := s.dialUnproved()
 		ends = append(ends, s.connect(), guest, s.host(t, 1))
 		synctest.Wait()
 		require.Len(t, s.timers, 1)
@@ -240,7 +240,7 @@ func TestCloseEndsEverything(t *testing.T) {
 		time.Sleep(time.Hour)
 		require.Empty(t, lost)
 		require.Empty(t, heard)
-		require.Zero(t, s.guestsNow())
+		require.Zero(t, s.countUnproved())
 	})
 	synctest.Test(t, func(t *testing.T) { // the end of a process is another end of that kind
 		s := bareServer(ServerConfig{Ranks: 1})
@@ -301,7 +301,7 @@ func TestTimeOfARelay(t *testing.T) {
 		want string
 	}{
 		"over": {frame{kind: jobOver, code: 5}, "over 5"}, "its end": {frame{}, "lost EOF"},
-		"a rank's frame": {frame{kind: rankPuts}, "lost not what the protocol says: a frame of kind 1 from the launcher"}, "closed": {frame{}, ""},
+		"a rank's frame": {frame{kind: rankPuts}, "lost protocol error: a frame of kind 1 from the launcher"}, "closed": {frame{}, ""},
 	} {
 		synctest.Test(t, func(t *testing.T) {
 			r, far, calls := relay()

@@ -8,9 +8,9 @@ import (
 	"path/filepath"
 )
 
-// nodeTraits returns what is the same for two processes if, and only if, they are on one node: the
-// boot of the machine, and the namespaces that decide whether they can share memory, see each
-// other's process, and use each other's loopback device. Mount namespaces do not count: ip(8) makes
+// nodeTraits returns texts that are equal for two processes if, and only if, they are on one node:
+// the boot ID of the machine, and the namespaces that determine whether processes can share memory,
+// see each other, and use each other's loopback device. Mount namespaces do not count: ip(8) makes
 // one for each program that it runs in a network namespace.
 func nodeTraits() ([]string, error) {
 	boot, err := os.ReadFile("/proc/sys/kernel/random/boot_id")

@@ -7,7 +7,7 @@ package launch
 
 import "os"
 
-// nodeTraits knows the machine by its name.
+// nodeTraits identifies the machine by its host name.
 func nodeTraits() ([]string, error) {
 	name, err := os.Hostname()
 	return []string{name}, err

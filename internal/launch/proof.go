@@ -21,25 +21,25 @@ import (
 	"time"
 )
 
-// Secret is what the processes of a job know and others do not. It is made at random for each job,
-// handed on in a file that only the job's user can read, and never sent: a connection proves it.
+// Secret is known to the processes of a job only. It is made at random for each job and passed on
+// in a file that only the job's user can read. It is never sent: both ends of a connection prove
+// that they know it.
 type Secret [32]byte
 
 // Version is the version of the handshake and of the frames between ranks and launcher.
 const Version = 2 // 1: ranks did not say why they fail
 
 const (
-	// maxGreeting bounds what a side may say of itself in a handshake, in bytes.
+	// maxGreeting bounds the greeting of a side in a handshake, in bytes.
 	maxGreeting = 1024
-	// handshakeTime bounds a handshake. Both ends are on one machine; what takes longer is not a
-	// rank.
+	// handshakeTime bounds a handshake. An honest peer needs far less, also over a network.
 	handshakeTime = 10 * time.Second
 )
 
-// Side is which end of a connection a process is.
+// Side is an end of a connection.
 type Side uint8
 
-// A connection has two ends.
+// The two ends of a connection.
 const (
 	Initiator Side = 1
 	Acceptor  Side = 2
@@ -66,7 +66,7 @@ func writeSecret(dir string, s *Secret) error {
 
 func readSecret(dir string) (Secret, error) { return readSecretFile(filepath.Join(dir, secretFile)) }
 
-// readSecretFile reads a file that only its owner may be able to read.
+// readSecretFile reads a secret. It refuses a file that other users can access.
 func readSecretFile(path string) (s Secret, err error) {
 	f, err := os.Open(path)
 	if err != nil {
@@ -92,18 +92,18 @@ func readSecretFile(path string) (s Secret, err error) {
 	return s, nil
 }
 
-// Handshake is the beginning of every connection between processes of a job. Each side proves to
-// the other that it knows the secret, without telling it, and says what it is: mine goes to the
-// other side, theirs comes from there and is covered by the proof. label separates the uses of one
-// secret; both sides give the same. The caller sets a deadline on rw. After an error the connection
-// is of no use.
+// Handshake begins every connection between processes of a job. Each side proves to the other that
+// it knows the secret, without sending it, and sends a greeting: mine is this side's greeting,
+// theirs is the other side's, which the proof covers. label separates the uses of one secret; both
+// sides must pass the same label. The caller must set a deadline on rw, and must close the
+// connection after an error.
 //
 //	hello: "weft", version, side, length of greeting (2 bytes, big endian), 32 random bytes, greeting
 //	proof: HMAC-SHA256 under the secret of label, proving side, initiator's hello, acceptor's hello
 //
-// The initiator says hello, then the acceptor; the initiator proves, then the acceptor. So whoever
-// does not know the secret gets no proof to look at from an acceptor, and a proof is of no use to
-// anybody in another connection, or on the other side.
+// The order is: hello of the initiator, hello of the acceptor, proof of the initiator, proof of the
+// acceptor. So a peer that does not know the secret gets no proof from an acceptor. A proof is
+// valid neither in another connection nor from the other side.
 func Handshake(rw io.ReadWriter, s *Secret, label string, side Side, mine []byte) (theirs []byte, err error) {
 	if len(mine) > maxGreeting {
 		return nil, fmt.Errorf("%w: a greeting of %d bytes; at most %d", ErrLimit, len(mine), maxGreeting)
@@ -142,7 +142,7 @@ func Handshake(rw io.ReadWriter, s *Secret, label string, side Side, mine []byte
 	} else {
 		listen()
 		if errors.As(err, new(versionError)) {
-			// the initiator learns the version of this side, and does not try again
+			// This tells the initiator the version of this side, so that it does not try again.
 			_, _ = rw.Write(hellos[own])
 		}
 		say(hellos[own])
@@ -158,12 +158,13 @@ func Handshake(rw io.ReadWriter, s *Secret, label string, side Side, mine []byte
 	return nil, err
 }
 
-// cutError is the end of a connection during the initiator's handshake, or before the first frame
-// behind it. The other side may have closed it to make room for others, as a lobby does; heard: or
-// because the proof was none; proved: it was one.
+// cutError says that a connection has ended during the initiator's handshake, or before the first
+// frame after it. The acceptor may have closed it to make room for others, as a lobby does, or
+// because of a wrong proof.
 type cutError struct {
-	heard, proved bool
-	err           error
+	heard  bool // the acceptor's hello has arrived, so the initiator's proof may be wrong
+	proved bool // the acceptor's proof has arrived, so the initiator's proof is right
+	err    error
 }
 
 func (e *cutError) Error() string {
@@ -173,7 +174,7 @@ func (e *cutError) Error() string {
 	case e.heard:
 		return "the other side has ended the connection; the secret files may differ: " + e.err.Error()
 	}
-	return "the other side has ended the connection before it said anything; it may speak another version, or have more connections than it can look at: " + e.err.Error()
+	return "the other side has ended the connection before it said anything; it may speak another version, or have more connections than it can handle: " + e.err.Error()
 }
 
 func (e *cutError) Unwrap() error { return e.err }
@@ -182,21 +183,21 @@ func cutOff(err error) bool {
 	return errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, syscall.ECONNRESET) || errors.Is(err, syscall.EPIPE)
 }
 
-// introduce shakes hands with a launcher, and returns what that says of itself, and its answer.
+// introduce shakes hands with a launcher, and returns the launcher's greeting and its answer.
 func introduce(c net.Conn, s *Secret, label string, mine []byte) (theirs []byte, f frame, err error) {
 	_ = c.SetDeadline(time.Now().Add(handshakeTime))
 	if theirs, err = Handshake(c, s, label, Initiator, mine); err != nil {
 		return nil, f, fmt.Errorf("handshake: %w", err)
 	}
-	if f, err = answered(c); err == nil && f.kind == jobRefuses {
+	if f, err = readAnswer(c); err == nil && f.kind == jobRefuses {
 		err = fmt.Errorf("%w: %s", ErrRefused, f.value)
 	}
 	_ = c.SetDeadline(time.Time{})
 	return theirs, f, err
 }
 
-// answered reads what the acceptor of a handshake says behind it.
-func answered(r io.Reader) (frame, error) {
+// readAnswer reads the acceptor's first frame after a handshake.
+func readAnswer(r io.Reader) (frame, error) {
 	f, err := readFrame(r)
 	if cutOff(err) {
 		err = &cutError{heard: true, proved: true, err: err}
@@ -204,13 +205,14 @@ func answered(r io.Reader) (frame, error) {
 	return f, err
 }
 
-// heardAgain is how often a handshake is tried again that was cut off behind the other side's
-// hello. Most likely the proof was none; to have been in the way of others for so long is rare.
-const heardAgain = 4
+// retriesAfterHello is how often a handshake is retried that was cut off after the other side's
+// hello. Most likely the proof was wrong. That the lobby has evicted the connection so late is
+// rare.
+const retriesAfterHello = 4
 
-// patiently connects and shakes hands by calling f, again and again if the connection was cut off:
-// the other side may have made room for others. That goes on for the time of a handshake.
-func patiently(ctx context.Context, f func() error) error {
+// retryHandshake calls f, which connects and shakes hands, again while the connection is cut off,
+// since the acceptor may have made room for others. It does so for at most the time of a handshake.
+func retryHandshake(ctx context.Context, f func() error) error {
 	pause := 10 * time.Millisecond
 	end := time.Now().Add(handshakeTime)
 	for heard := 0; ; {
@@ -220,7 +222,7 @@ func patiently(ctx context.Context, f func() error) error {
 			return err
 		}
 		if off.heard {
-			if heard++; heard > heardAgain {
+			if heard++; heard > retriesAfterHello {
 				return err
 			}
 		}
@@ -233,7 +235,7 @@ func patiently(ctx context.Context, f func() error) error {
 	}
 }
 
-// versionError is the version of the other side, which is not that of this one.
+// versionError is the version of the other side, if it is not this side's.
 type versionError byte
 
 func (v versionError) Error() string {
@@ -264,7 +266,8 @@ func readHello(r io.Reader, side Side) ([]byte, error) {
 		return nil, fmt.Errorf("%w: the connection does not begin as one of weft's", ErrProtocol)
 	case b[4] != Version:
 		if n <= maxGreeting {
-			// what is not read when a connection is closed may take with it what was said
+			// If a connection is closed with unread data, the kernel may discard data that this
+			// side has sent.
 			_, _ = io.CopyN(io.Discard, r, int64(n))
 		}
 		return nil, versionError(b[4])
@@ -285,9 +288,9 @@ func proof(s *Secret, label string, side Side, hellos [2][]byte) []byte {
 	return m.Sum(nil)
 }
 
-// Key is what launchers on several machines have in common, and others do not. A person makes it,
-// as a file, and takes it to each machine. It may serve many jobs: the secret of a job is made from
-// it and from the name of the job, so nothing secret is ever sent.
+// Key is known only to the launchers of a job on several machines. It is a file, which a person
+// copies to each machine. It may serve many jobs: the secret of a job is made from the key and the
+// name of the job, so neither is ever sent.
 type Key Secret
 
 // String hides the key from logs.
@@ -296,7 +299,7 @@ func (k Key) String() string { return "(key)" }
 // GoString hides it likewise.
 func (k Key) GoString() string { return k.String() }
 
-// secret is that of a job.
+// secret returns the secret of a job.
 func (k *Key) secret(job string) (s Secret) {
 	m := hmac.New(sha256.New, k[:])
 	m.Write([]byte("weft secret of job " + job))
@@ -304,9 +307,9 @@ func (k *Key) secret(job string) (s Secret) {
 	return s
 }
 
-// LoadKey reads the key in a file: 64 hexadecimal digits, which nobody but its owner may be able to
-// read. If there is no such file and create is true, it is made; by way of a temporary one, whose
-// path tell, if that is not nil, is called with before it is made.
+// LoadKey reads the key in a file: 64 hexadecimal digits. The file must not be accessible to other
+// users. If it does not exist and create is true, LoadKey makes it by way of a temporary file. If
+// tell is not nil, LoadKey first calls it with the path of that temporary file.
 func LoadKey(path string, create bool, tell func(temp string)) (_ *Key, err error) {
 	var s Secret
 	if create {
@@ -322,8 +325,8 @@ func LoadKey(path string, create bool, tell func(temp string)) (_ *Key, err erro
 	return (*Key)(&s), nil
 }
 
-// makeKey writes a key to a file, unless there is one. The file appears with all that is in it: a
-// launcher that is killed leaves none that is empty.
+// makeKey writes a key to a file, unless the file exists. The file appears with its whole content:
+// a launcher that is killed leaves no empty file.
 func makeKey(path string, tell func(temp string)) error {
 	if _, err := os.Lstat(path); err == nil {
 		return nil
@@ -340,7 +343,7 @@ func makeKey(path string, tell func(temp string)) error {
 	f, err := os.OpenFile(temp, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
 	if err != nil {
 		if p := (*fs.PathError)(nil); errors.As(err, &p) {
-			p.Path = path // which is the one that a person knows
+			p.Path = path // the path that the user knows
 		}
 		return err
 	}
@@ -349,7 +352,8 @@ func makeKey(path string, tell func(temp string)) error {
 	if err = errors.Join(err, f.Close()); err != nil {
 		return err
 	}
-	if err := os.Link(temp, path); err == nil || errors.Is(err, fs.ErrExist) { // another launcher's
+	if err := os.Link(temp, path); err == nil || errors.Is(err, fs.ErrExist) {
+		// another launcher has made it
 		return nil
 	}
 	return os.Rename(temp, path) // a file system without links

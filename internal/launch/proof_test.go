@@ -38,7 +38,7 @@ func TestConnectionsThatAreCutOff(t *testing.T) {
 				}
 			}
 		}
-		_, err := answered(&stepwise{err: wrapped})
+		_, err := readAnswer(&stepwise{err: wrapped})
 		if cut {
 			require.Equal(t, &cutError{heard: true, proved: true, err: wrapped}, err)
 		} else {
@@ -46,18 +46,18 @@ func TestConnectionsThatAreCutOff(t *testing.T) {
 		}
 	}
 	f := frame{kind: jobOver, value: []byte{}}
-	got, err := answered(bytes.NewReader(f.encode()))
+	got, err := readAnswer(bytes.NewReader(f.encode()))
 	require.NoError(t, err)
 	require.Equal(t, f, got)
 	for want, e := range map[string]cutError{
-		"the other side has ended the connection: EOF":                                                                                                     {heard: true, proved: true},
-		"the other side has ended the connection; the secret files may differ: EOF":                                                                        {heard: true},
-		"the other side has ended the connection before it said anything; it may speak another version, or have more connections than it can look at: EOF": {},
+		"the other side has ended the connection: EOF":                                                                                                    {heard: true, proved: true},
+		"the other side has ended the connection; the secret files may differ: EOF":                                                                       {heard: true},
+		"the other side has ended the connection before it said anything; it may speak another version, or have more connections than it can handle: EOF": {},
 	} {
 		e.err = io.EOF
 		require.EqualError(t, &e, want)
 	}
-	require.EqualError(t, versionError(9), "not what the protocol says: version 9 on the other side, 2 here; build launcher and program from the same weft")
+	require.EqualError(t, versionError(9), "protocol error: version 9 on the other side, 2 here; build launcher and program from the same weft")
 }
 
 // A connection that was cut off is tried again, ever more rarely, for the time of a handshake; but
@@ -65,7 +65,7 @@ func TestConnectionsThatAreCutOff(t *testing.T) {
 func TestHowOftenAConnectionIsTried(t *testing.T) {
 	tries := func(ctx context.Context, err error) (at []time.Duration) {
 		start := time.Now()
-		got := patiently(ctx, func() error {
+		got := retryHandshake(ctx, func() error {
 			at = append(at, time.Since(start))
 			return err
 		})
@@ -76,7 +76,7 @@ func TestHowOftenAConnectionIsTried(t *testing.T) {
 	const ms = time.Millisecond
 	synctest.Test(t, func(t *testing.T) {
 		want := []time.Duration{0, 10 * ms, 30 * ms, 70 * ms, 150 * ms, 310 * ms, 630 * ms, 1270 * ms}
-		require.Equal(t, want[:1+heardAgain], tries(t.Context(), fmt.Errorf("wrapped: %w", &cutError{heard: true, err: io.EOF})))
+		require.Equal(t, want[:1+retriesAfterHello], tries(t.Context(), fmt.Errorf("wrapped: %w", &cutError{heard: true, err: io.EOF})))
 		for at := want[len(want)-1] + time.Second; at < handshakeTime+time.Second; at += time.Second {
 			want = append(want, at)
 		}
@@ -88,11 +88,11 @@ func TestHowOftenAConnectionIsTried(t *testing.T) {
 		start, n := time.Now(), 0
 		late, cancel := context.WithTimeout(t.Context(), 20*ms)
 		defer cancel()
-		require.ErrorIs(t, patiently(late, func() error { n++; return &cutError{err: io.EOF} }), io.EOF)
+		require.ErrorIs(t, retryHandshake(late, func() error { n++; return &cutError{err: io.EOF} }), io.EOF)
 		require.Equal(t, 2, n)
 		require.Equal(t, 20*ms, time.Since(start))
 		n = 0
-		require.NoError(t, patiently(t.Context(), func() error {
+		require.NoError(t, retryHandshake(t.Context(), func() error {
 			if n++; n < 3 {
 				return &cutError{heard: true, err: io.EOF}
 			}

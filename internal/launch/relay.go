@@ -16,35 +16,35 @@ import (
 	"weft/internal/keepalive"
 )
 
-// relayNotice is how long what a rank has said last may take to the Server.
+// relayNotice is how long a rank's last frames may take to the Server.
 const relayNotice = 2 * time.Second
 
 // RelayConfig says which job a Relay joins.
 type RelayConfig struct {
 	Addr  string // of the launcher that listens
 	Key   *Key
-	Ranks int // brought to the job
-	First int // number of the first of them; -1: does not matter
-	// Wait is how long to wait for somebody to listen.
+	Ranks int // number of ranks that the Relay brings to the job
+	First int // number of the first of them; -1: any
+	// Wait is how long to wait until a launcher listens at Addr.
 	Wait time.Duration
-	// DeadAfter bounds how long that launcher's machine goes unnoticed if it vanishes. 0:
+	// DeadAfter bounds the time until a vanished machine of that launcher is noticed. 0:
 	// env.DefaultDeadAfter.
 	DeadAfter time.Duration
 	// OnDir is that of ServerConfig.
 	OnDir func(dir string)
-	// What the launcher says. They are called by the goroutine that reads from it.
+	// The orders of the launcher. The goroutine that reads from the launcher makes the calls.
 	OnAbort  func(*Abort)
 	OnSignal func(number int)
 	OnKill   func()
 	OnOver   func(status int)
 	OnLost   func(error)
-	// places for the job directory; tests. nil: homes().
-	places []string
+	// bases has the directories for the job directory; nil: baseDirs(). Tests set it.
+	bases []string
 }
 
-// Relay is a launcher's side of a job that another launcher, on another machine, has made: for its
-// own ranks it is what a Server is, a directory with a socket. What comes there it passes on, byte
-// by byte, so that the ranks talk to the Server itself.
+// Relay is a launcher's side of a job that a launcher on another machine has made. For its ranks a
+// Relay looks like a Server: a job directory with a socket. It passes the bytes of their
+// connections on to the Server and back, so that the ranks talk to the Server itself.
 type Relay struct {
 	// Constant after construction.
 	cfg         RelayConfig
@@ -58,13 +58,13 @@ type Relay struct {
 	wmu sync.Mutex // held while a frame is written to up
 
 	mu    sync.Mutex
-	pipes map[net.Conn]bool // guarded by mu: both ends of what is passed on
-	// guarded by mu: by rank, closed when all that it has said is heard
+	pipes map[net.Conn]bool // guarded by mu: connections to ranks, and those to the Server for them
+	// guarded by mu: by rank, closed when the Server has handled all that the rank has sent
 	ranks  map[int]chan struct{}
 	closed bool // guarded by mu
 }
 
-// JoinJob brings ranks to a job.
+// JoinJob brings ranks to a job. It waits for the launcher of the job to listen.
 func JoinJob(ctx context.Context, cfg RelayConfig) (_ *Relay, err error) {
 	r := &Relay{cfg: cfg, pipes: map[net.Conn]bool{}, ranks: map[int]chan struct{}{}}
 	defer func() {
@@ -78,10 +78,10 @@ func JoinJob(ctx context.Context, cfg RelayConfig) (_ *Relay, err error) {
 			err = &Error{Op: "join " + cfg.Addr, Rank: -1, Err: err}
 		}
 	}()
-	if err := patiently(ctx, func() error { return r.connect(ctx) }); err != nil {
+	if err := retryHandshake(ctx, func() error { return r.connect(ctx) }); err != nil {
 		return nil, err
 	}
-	if r.dir, r.id, err = makeDir(cfg.places, cfg.OnDir); err != nil {
+	if r.dir, r.id, err = makeDir(cfg.bases, cfg.OnDir); err != nil {
 		return nil, err
 	}
 	if r.l, err = listenIn(r.dir, &r.secret); err != nil {
@@ -92,9 +92,9 @@ func JoinJob(ctx context.Context, cfg RelayConfig) (_ *Relay, err error) {
 	return r, nil
 }
 
-// connect finds the launcher and is given ranks.
+// connect connects to the launcher and gets ranks.
 func (r *Relay) connect(ctx context.Context) error {
-	c, err := dialPatiently(ctx, r.cfg.Addr, r.cfg.Wait, r.cfg.DeadAfter)
+	c, err := dialUntilListening(ctx, r.cfg.Addr, r.cfg.Wait, r.cfg.DeadAfter)
 	if err != nil {
 		return err
 	}
@@ -110,7 +110,7 @@ func (r *Relay) connect(ctx context.Context) error {
 	return err
 }
 
-// greet shakes hands with the launcher, and takes its answer.
+// greet shakes hands with the launcher, and handles its answer.
 func (r *Relay) greet(c net.Conn) error {
 	_ = c.SetDeadline(time.Now().Add(handshakeTime))
 	if _, err := c.Write([]byte{aLauncher}); err != nil {
@@ -133,8 +133,8 @@ func (r *Relay) greet(c net.Conn) error {
 	return nil
 }
 
-// dialPatiently connects to an address at which nobody may listen yet.
-func dialPatiently(ctx context.Context, addr string, wait, deadAfter time.Duration) (net.Conn, error) {
+// dialUntilListening connects to an address; it retries until a launcher listens there.
+func dialUntilListening(ctx context.Context, addr string, wait, deadAfter time.Duration) (net.Conn, error) {
 	ctx, cancel := context.WithTimeout(ctx, wait)
 	defer cancel()
 	pause := 20 * time.Millisecond
@@ -147,7 +147,7 @@ func dialPatiently(ctx context.Context, addr string, wait, deadAfter time.Durati
 			return c, nil
 		}
 		if late, ok := errors.AsType[net.Error](err); why == nil || !ok || !late.Timeout() {
-			why = err // not that the time is over, if there is something better
+			why = err // a timeout only if there is no better reason
 		}
 		select {
 		case <-ctx.Done():
@@ -158,17 +158,17 @@ func dialPatiently(ctx context.Context, addr string, wait, deadAfter time.Durati
 	}
 }
 
-// First returns the number of the first rank that was brought.
+// First returns the number of the first rank of this launcher.
 func (r *Relay) First() int { return r.first }
 
 // Dir returns the directory by which this launcher's ranks find the job.
 func (r *Relay) Dir() string { return r.dir }
 
-// Place returns the place of a rank.
+// Identity returns the identity of a rank.
 func (r *Relay) Identity(rank int) *Identity { return &Identity{Rank: rank, Ranks: r.size, Dir: r.dir} }
 
-// Settle waits until the Server has heard all that the process of a rank has said, after it has
-// ended. What Ended tells goes another way, and would be there first.
+// Settle waits, after the process of a rank has ended, until the Server has handled all that the
+// rank has sent. The notice of Ended uses another connection, and could arrive before.
 func (r *Relay) Settle(rank int) {
 	r.mu.Lock()
 	heard := r.ranks[rank]
@@ -179,18 +179,18 @@ func (r *Relay) Settle(rank int) {
 	select {
 	case <-heard:
 	case <-time.After(relayNotice):
-		// for what inherited the connection, and for a network that does not answer
+		// a process may have inherited the connection, or the network may be down
 	}
 }
 
-// Ended tells the Server that the process of a rank has ended. What that means is for the Server to
-// say.
+// Ended tells the Server that the process of a rank has ended. The Server decides what that means,
+// so the results do not matter.
 func (r *Relay) Ended(rank, code int, how string) (*Death, bool) {
 	r.send(&frame{kind: hostEnded, rank: int32(rank), code: int32(code), value: cut(how)})
 	return &Death{Rank: rank, Code: code, How: how, Clean: code == 0}, true
 }
 
-// Blames returns nothing: what ranks say, the Server hears.
+// Blames returns nil: the Server has the ranks' blames.
 func (r *Relay) Blames(int) *Blame { return nil }
 
 // Abort does nothing: the Server tells the ranks.
@@ -201,10 +201,10 @@ func (r *Relay) send(f *frame) {
 	r.wmu.Lock()
 	defer r.wmu.Unlock()
 	_ = r.up.SetWriteDeadline(time.Now().Add(handshakeTime))
-	_, _ = r.up.Write(b) // if it fails, so does reading
+	_, _ = r.up.Write(b) // if it fails, the reader fails too
 }
 
-// read takes what the launcher says, until it says that the job is over or its connection ends.
+// read handles the launcher's orders until the job is over or the connection ends.
 func (r *Relay) read() {
 	var err error
 	for err == nil {
@@ -243,7 +243,8 @@ func (r *Relay) accept() {
 	})
 }
 
-// hold notes a connection for Close to end; if that was called, it ends it itself.
+// hold registers a connection for Close. If Close was called already, hold closes the connection
+// and returns false.
 func (r *Relay) hold(c net.Conn) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -262,8 +263,8 @@ func (r *Relay) release(c net.Conn) {
 	_ = c.Close()
 }
 
-// pass connects a rank with the Server until one of them ends the connection. What the rank has
-// said before it ended arrives.
+// pass connects a rank with the Server until one of them ends the connection. All that the rank has
+// sent before it ended arrives.
 func (r *Relay) pass(c *net.UnixConn) {
 	defer r.release(c)
 	_ = c.SetDeadline(time.Now().Add(handshakeTime))
@@ -291,23 +292,23 @@ func (r *Relay) pass(c *net.UnixConn) {
 	r.wg.Go(func() {
 		defer close(down)
 		if _, err := io.Copy(c, up); err != nil {
-			// The rank has closed its end. What it said before that is still on its way: neither
-			// end may be closed before the Server has ended its side, nor may what comes be left
-			// unread, or the kernel throws away what goes. Or the Server's end is broken: then
-			// there is nothing to read.
+			// The rank has closed its end, and its last frames may still be on their way to the
+			// Server. Until the Server has ended its side, up must not be closed, and data from the
+			// Server must be read: otherwise the kernel discards the rank's frames. (If the
+			// Server's end is broken, this reads nothing.)
 			_, _ = io.Copy(io.Discard, up)
 		}
 		_ = c.Close()
 	})
 	_, _ = io.Copy(up, c)
 	_ = up.(*net.TCPConn).CloseWrite()
-	select { // the Server ends its side when it has read everything
+	select { // the Server ends its side when it has read all frames
 	case <-down:
 	case <-time.After(handshakeTime):
 	}
 }
 
-// Close ends all connections and removes what this launcher has in the file system.
+// Close ends all connections and removes this launcher's files.
 func (r *Relay) Close() error {
 	r.mu.Lock()
 	already := r.closed

@@ -35,7 +35,7 @@ func TestTimeOfAGreeting(t *testing.T) {
 	key := Key(newSecret())
 	for name, g := range map[string]greeter{
 		"rank": {func(c net.Conn) error {
-			return (&Client{c: c, place: Identity{0, 2, ""}, secret: Secret(key)}).greet()
+			return (&Client{c: c, identity: Identity{0, 2, ""}, secret: Secret(key)}).greet()
 		}, jobLabel, nil, frame{kind: jobWelcomes, rank: 2, key: newTestID}},
 		"launcher": {func(c net.Conn) error {
 			return (&Relay{cfg: RelayConfig{Ranks: 1, Key: &key}}).greet(c)
@@ -98,7 +98,7 @@ func TestGreetingsThatAreLost(t *testing.T) {
 		if name == "launcher" {
 			err = (&Relay{cfg: RelayConfig{Ranks: 1, Key: &key}}).greet(c)
 		} else {
-			err = (&Client{c: c, place: Identity{0, 2, ""}, secret: Secret(key)}).greet()
+			err = (&Client{c: c, identity: Identity{0, 2, ""}, secret: Secret(key)}).greet()
 		}
 		return c.left, err
 	}
@@ -344,7 +344,7 @@ func TestJoiningAJobFails(t *testing.T) {
 	join := func(ctx context.Context, places ...string) <-chan error {
 		result := make(chan error, 1)
 		go func() {
-			_, err := JoinJob(ctx, RelayConfig{Addr: l.Addr().String(), Key: &key, Ranks: 1, First: -1, Wait: time.Minute, places: places, OnLost: func(error) {}})
+			_, err := JoinJob(ctx, RelayConfig{Addr: l.Addr().String(), Key: &key, Ranks: 1, First: -1, Wait: time.Minute, bases: places, OnLost: func(error) {}})
 			result <- err
 		}()
 		return result
@@ -379,7 +379,7 @@ func TestJoiningAJobFails(t *testing.T) {
 	_, err = c.Write((&frame{kind: jobAdmits, rank: 1, code: 2, key: newTestID}).encode())
 	require.NoError(t, err)
 	ended(c)
-	require.ErrorContains(t, <-result, "no place for the directory of a job: ")
+	require.ErrorContains(t, <-result, "the directory of a job cannot be made: ")
 
 	for _, handshake := range []bool{false, true} {
 		ctx, cancel := context.WithCancelCause(t.Context())
@@ -401,14 +401,14 @@ func TestNobodyListensYet(t *testing.T) {
 	require.NoError(t, err)
 	addr := l.Addr().String()
 	require.NoError(t, l.Close())
-	_, err = dialPatiently(t.Context(), addr, 400*time.Millisecond, 0)
+	_, err = dialUntilListening(t.Context(), addr, 400*time.Millisecond, 0)
 	require.ErrorIs(t, err, syscall.ECONNREFUSED)
 	require.ErrorContains(t, err, "within 400ms: dial tcp "+addr)
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	_, err = dialPatiently(ctx, addr, time.Hour, 0)
+	_, err = dialUntilListening(ctx, addr, time.Hour, 0)
 	require.ErrorContains(t, err, "within 1h0m0s: ")
-	_, err = dialPatiently(t.Context(), addr, -1, 0)
+	_, err = dialUntilListening(t.Context(), addr, -1, 0)
 	var late net.Error
 	require.True(t, errors.As(err, &late) && late.Timeout(), err)
 
@@ -417,8 +417,8 @@ func TestNobodyListensYet(t *testing.T) {
 		err error
 	}
 	got := make(chan result, 1)
-	go func() { c, err := dialPatiently(t.Context(), addr, time.Minute, 0); got <- result{c, err} }()
-	awaitStack(t, "launch.dialPatiently", "[select]")
+	go func() { c, err := dialUntilListening(t.Context(), addr, time.Minute, 0); got <- result{c, err} }()
+	awaitStack(t, "launch.dialUntilListening", "[select]")
 	l, err = net.Listen("tcp", addr)
 	if err != nil {
 		t.Skipf("somebody else has the port: %v", err)
@@ -458,7 +458,7 @@ func TestListeningGoesOn(t *testing.T) {
 		_ = c.Close()
 		set(false)
 	}
-	require.Zero(t, s.guestsNow())
+	require.Zero(t, s.countUnproved())
 	require.Eventually(t, func() bool { // the ranks that have left may not have been let go yet
 		r.mu.Lock()
 		defer r.mu.Unlock()
@@ -471,16 +471,16 @@ func TestListeningForOthersFails(t *testing.T) {
 	home := shortDir(t)
 	key := Key(newSecret())
 	var dir string
-	s, err := NewServer(ServerConfig{Ranks: 2, Elsewhere: 1, Listen: "127.0.0.1:x", Key: &key, places: []string{home}, OnDir: func(d string) { dir = d }})
+	s, err := NewServer(ServerConfig{Ranks: 2, Elsewhere: 1, Listen: "127.0.0.1:x", Key: &key, bases: []string{home}, OnDir: func(d string) { dir = d }})
 	require.Nil(t, s)
 	require.ErrorContains(t, err, "launch: serve: listen tcp: ")
 	require.NoDirExists(t, dir)
 	if sockets, err := os.ReadFile("/proc/net/unix"); err == nil {
 		require.NotContains(t, string(sockets), dir, "nobody listens any more")
 	}
-	s, err = NewServer(ServerConfig{Ranks: 1, places: []string{filepath.Join(home, "missing")}})
+	s, err = NewServer(ServerConfig{Ranks: 1, bases: []string{filepath.Join(home, "missing")}})
 	require.Nil(t, s)
-	require.ErrorContains(t, err, "launch: serve: no place for the directory of a job: ")
+	require.ErrorContains(t, err, "launch: serve: the directory of a job cannot be made: ")
 
 	// The secret of such a job is made from the key and the job's name.
 	s, k := spreadServer(t, 2, 1)

@@ -17,7 +17,7 @@ import (
 
 // bareServer is a Server without files and listeners, for connections that a test makes.
 func bareServer(cfg ServerConfig) *Server {
-	s := &Server{cfg: cfg, id: newTestID, secret: newSecret(), space: newSpace(cfg.Ranks), conns: make([]*conn, cfg.Ranks), guests: map[net.Conn]bool{}, timers: map[int]*time.Timer{}}
+	s := &Server{cfg: cfg, id: newTestID, secret: newSecret(), space: newSpace(cfg.Ranks), conns: make([]*conn, cfg.Ranks), unproved: map[net.Conn]bool{}, timers: map[int]*time.Timer{}}
 	s.hosts.taken = make([]bool, cfg.Elsewhere)
 	return s
 }
@@ -39,7 +39,7 @@ func (s *Server) shut() {
 func (s *Server) connect() net.Conn {
 	near, far := net.Pipe()
 	s.mu.Lock()
-	s.guests[far] = true
+	s.unproved[far] = true
 	s.mu.Unlock()
 	s.wg.Go(func() { s.serve(far, nil) })
 	return near
@@ -78,10 +78,10 @@ func TestTimeOfAHandshake(t *testing.T) {
 			}()
 			time.Sleep(handshakeTime - 1)
 			synctest.Wait()
-			require.Equal(t, 1, s.guestsNow(), name)
+			require.Equal(t, 1, s.countUnproved(), name)
 			time.Sleep(time.Nanosecond)
 			synctest.Wait()
-			require.Empty(t, s.guests, name)
+			require.Empty(t, s.unproved, name)
 			s.wg.Wait()
 			_ = c.Close()
 		})
@@ -89,7 +89,7 @@ func TestTimeOfAHandshake(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := bareServer(ServerConfig{Ranks: 1})
 		c := s.joinBare(t, 0)
-		require.Empty(t, s.guests)
+		require.Empty(t, s.unproved)
 		time.Sleep(2 * handshakeTime)
 		say(t, c, frame{kind: rankPuts, key: "k", value: []byte("v")}, frame{kind: rankGets, id: 1, key: "k"})
 		f, err := readFrame(c)
@@ -130,7 +130,7 @@ func TestGreetingsOfRanks(t *testing.T) {
 				require.Equal(t, io.EOF, err, name)
 			}
 			synctest.Wait()
-			require.Empty(t, s.guests)
+			require.Empty(t, s.unproved)
 			require.True(t, s.space.members[0].present())
 			s.shut()
 		})
@@ -163,7 +163,7 @@ func TestTimeOfALoss(t *testing.T) {
 		want string // what OnLost and rank 1 hear; "" nothing
 	}{
 		"its end":      {frame{}, func(*Server) {}, "its connection to the launcher ended"},
-		"wrong kind":   {frame{kind: jobKills}, func(*Server) {}, fmt.Sprintf("not what the protocol says: a rank does not send frames of kind %d", jobKills)},
+		"wrong kind":   {frame{kind: jobKills}, func(*Server) {}, fmt.Sprintf("protocol error: a rank does not send frames of kind %d", jobKills)},
 		"limit":        {frame{kind: rankPuts}, func(*Server) {}, "beyond a limit: a key of 0 bytes; 1 to 255 are legal"},
 		"twice":        {frame{kind: rankPuts, key: "k"}, func(*Server) {}, `the key has a value already: "k"`},
 		"it has ended": {frame{}, func(s *Server) { s.Ended(0, 3, "exit status 3") }, ""},
@@ -199,14 +199,14 @@ func TestTimeOfALoss(t *testing.T) {
 			synctest.Wait()
 			if row.want != "" {
 				require.Equal(t, "0: "+row.want, <-lost, name)
-				require.Equal(t, frame{kind: jobMourns, rank: 0, code: -1, value: []byte(row.want)}, <-heard)
+				require.Equal(t, frame{kind: jobNotifies, rank: 0, code: -1, value: []byte(row.want)}, <-heard)
 				require.Empty(t, s.timers)
 				s.Ended(0, 3, "exit status 3")
 			}
 			time.Sleep(time.Hour)
 			require.Empty(t, lost, name)
 			if s.space.members[0].death != nil && row.want == "" {
-				require.Equal(t, frame{kind: jobMourns, rank: 0, code: 3, value: []byte("exit status 3")}, <-heard, name)
+				require.Equal(t, frame{kind: jobNotifies, rank: 0, code: 3, value: []byte("exit status 3")}, <-heard, name)
 			}
 			synctest.Wait()
 			require.Empty(t, heard, name)
@@ -296,7 +296,7 @@ func TestLateRankHearsOfDeaths(t *testing.T) {
 		s.Ended(2, 137, "killed")
 		c := s.connect()
 		require.Equal(t, frame{kind: jobWelcomes, rank: 4, code: 13, id: 1, key: newTestID, value: []byte{}}, s.greetAs(t, c, []byte{0, 0, 0, 3}))
-		for _, want := range []frame{{kind: jobMourns, id: 1, value: []byte("exit status 0")}, {kind: jobMourns, rank: 2, code: 137, value: []byte("killed")}} {
+		for _, want := range []frame{{kind: jobNotifies, id: 1, value: []byte("exit status 0")}, {kind: jobNotifies, rank: 2, code: 137, value: []byte("killed")}} {
 			f, err := readFrame(c)
 			require.NoError(t, err)
 			require.Equal(t, want, f)

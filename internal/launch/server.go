@@ -16,41 +16,41 @@ import (
 
 const (
 	jobLabel = "weft job" // of handshakes between ranks and launcher
-	// endNotice is how long the end of a connection waits for the end of the process to say how it
-	// came to that.
+	// endNotice is how long the Server waits, after the end of a rank's connection, for the end of
+	// its process, which says how it ended.
 	endNotice = 250 * time.Millisecond
 )
 
-// ServerConfig says what a Server serves.
+// ServerConfig describes the job of a Server.
 type ServerConfig struct {
 	Ranks int
-	// Part returns the part of the command line that a rank is of, from 0. nil: one part.
+	// Part returns the part of the command line that starts a rank, from 0. nil: there is one part.
 	Part func(rank int) int
-	// OnDir is called with the path of the job directory before that is made; it may be called
-	// again, if another place is to be tried.
+	// OnDir is called with the path of the job directory before the directory is made. It is called
+	// again if making it failed and another path is tried.
 	OnDir func(dir string)
-	// OnAbort is called when a rank asks for the end of the job. The abort is of no rank if all
-	// wait for each other.
+	// OnAbort is called when a rank asks for the end of the job. The Abort's Rank is -1 if all
+	// ranks wait for each other.
 	OnAbort func(*Abort)
-	// OnLost is called when a rank's connection has ended without its leaving, and Ended was not
-	// called for a while.
+	// OnLost is called when a rank's connection has ended without Leave, and Ended was not called
+	// within a quarter of a second.
 	OnLost func(rank int, how string)
-	// Elsewhere is how many of the ranks, the last ones, are brought by launchers on other
-	// machines, which find this one at the address Listen and know Key. 0: none, and the rest means
-	// nothing.
+	// Elsewhere is the number of ranks, the last ones, that launchers on other machines bring.
+	// These connect to the address Listen, and know Key. 0: there are none, and the fields below do
+	// not count.
 	Elsewhere int
 	Listen    string
 	Key       *Key
 	Hosts     HostEvents
-	// DeadAfter bounds how long their machines go unnoticed if they vanish. 0:
+	// DeadAfter bounds the time until a vanished machine of these launchers is noticed. 0:
 	// env.DefaultDeadAfter.
 	DeadAfter time.Duration
-	// places for the job directory; tests. nil: homes().
-	places []string
+	// bases has the directories for the job directory; nil: baseDirs(). Tests set it.
+	bases []string
 }
 
-// Server is the launcher's side of a job: its directory, the socket there, and what the ranks
-// exchange over it. All methods may be called at any time by any goroutine.
+// Server is the launcher's side of a job: the job directory, the socket in it, and the values that
+// the ranks exchange over the socket. All methods may be called at any time by any goroutine.
 type Server struct {
 	// Constant after construction.
 	cfg     ServerConfig
@@ -60,11 +60,12 @@ type Server struct {
 	wg      sync.WaitGroup // the accepting goroutines and two per connection
 	hosts   hosts          // has fields that mu guards
 
-	mu     sync.Mutex
-	space  *space            // guarded by mu
-	conns  []*conn           // guarded by mu: by rank, nil if not here
-	guests map[net.Conn]bool // guarded by mu: connections before their handshake is done
-	// guarded by mu: of ranks whose connection is gone and whose process is not known to be
+	mu       sync.Mutex
+	space    *space            // guarded by mu
+	conns    []*conn           // guarded by mu: by rank, nil if it is not connected
+	unproved map[net.Conn]bool // guarded by mu: connections before their handshake is done
+	// guarded by mu: of ranks whose connection has ended but whose process is not known to have
+	// ended
 	timers map[int]*time.Timer
 	closed bool // guarded by mu
 }
@@ -74,7 +75,7 @@ func NewServer(cfg ServerConfig) (_ *Server, err error) {
 	if cfg.Ranks < 1 || cfg.Ranks > MaxRanks {
 		return nil, &Error{Op: "serve", Rank: -1, Err: fmt.Errorf("%w: %d ranks; 1 to %d are legal", ErrLimit, cfg.Ranks, MaxRanks)}
 	}
-	s := &Server{cfg: cfg, secret: newSecret(), space: newSpace(cfg.Ranks), conns: make([]*conn, cfg.Ranks), guests: map[net.Conn]bool{}, timers: map[int]*time.Timer{}}
+	s := &Server{cfg: cfg, secret: newSecret(), space: newSpace(cfg.Ranks), conns: make([]*conn, cfg.Ranks), unproved: map[net.Conn]bool{}, timers: map[int]*time.Timer{}}
 	defer func() {
 		if err != nil {
 			if s.dir != "" {
@@ -83,7 +84,7 @@ func NewServer(cfg ServerConfig) (_ *Server, err error) {
 			err = &Error{Op: "serve", Rank: -1, Err: err}
 		}
 	}()
-	if s.dir, s.id, err = makeDir(cfg.places, cfg.OnDir); err != nil {
+	if s.dir, s.id, err = makeDir(cfg.bases, cfg.OnDir); err != nil {
 		return nil, err
 	}
 	if cfg.Elsewhere > 0 {
@@ -103,7 +104,7 @@ func NewServer(cfg ServerConfig) (_ *Server, err error) {
 	return s, nil
 }
 
-// listenIn makes what belongs in the directory of a job, last the socket.
+// listenIn makes the files in the directory of a job, the socket last.
 func listenIn(dir string, s *Secret) (*net.UnixListener, error) {
 	if err := writeSecret(dir, s); err != nil {
 		return nil, err
@@ -123,7 +124,7 @@ func listenIn(dir string, s *Secret) (*net.UnixListener, error) {
 // Dir returns the job directory.
 func (s *Server) Dir() string { return s.dir }
 
-// Place returns a rank's place; its Environ is what the rank must be started with.
+// Identity returns a rank's identity. The rank must be started with the variables of its Environ.
 func (s *Server) Identity(rank int) *Identity {
 	return &Identity{Rank: rank, Ranks: s.cfg.Ranks, Dir: s.dir}
 }
@@ -134,8 +135,8 @@ func (s *Server) accept() {
 	})
 }
 
-// enter has f called for a connection that is not proved yet, by a goroutine of its own; if the
-// Server is closed, it ends the connection.
+// enter starts f in a goroutine for a connection that has not proved itself. If the Server is
+// closed, enter closes the connection and returns false.
 func (s *Server) enter(c net.Conn, f func()) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -143,18 +144,18 @@ func (s *Server) enter(c net.Conn, f func()) bool {
 		_ = c.Close()
 		return false
 	}
-	s.guests[c] = true
+	s.unproved[c] = true
 	s.wg.Go(f)
 	return true
 }
 
-// serve is the life of a connection, as its reader. proved, if not nil, is called when the other
-// end has proved itself, and says whether that was in time.
+// serve serves a connection to a rank, as its reader, until it ends. proved, if not nil, is called
+// when the other end has proved itself; it returns false if that was too late.
 func (s *Server) serve(c net.Conn, proved func() bool) {
 	defer c.Close()
 	rank, err := s.greet(c)
 	s.mu.Lock()
-	delete(s.guests, c)
+	delete(s.unproved, c)
 	if err != nil || s.closed || proved != nil && !proved() {
 		s.mu.Unlock()
 		return
@@ -192,7 +193,7 @@ func (s *Server) serve(c net.Conn, proved func() bool) {
 	s.mu.Unlock()
 }
 
-// greet shakes hands with whoever has connected, and learns which rank it claims to be.
+// greet shakes hands with the other end, and returns the rank that it claims to be.
 func (s *Server) greet(c net.Conn) (rank int, err error) {
 	_ = c.SetDeadline(time.Now().Add(handshakeTime))
 	said, err := Handshake(c, &s.secret, jobLabel, Acceptor, nil)
@@ -203,11 +204,11 @@ func (s *Server) greet(c net.Conn) (rank int, err error) {
 		return 0, fmt.Errorf("%w: a greeting of %d bytes", ErrProtocol, len(said))
 	}
 	_ = c.SetDeadline(time.Time{})
-	// What is no rank becomes one that join refuses.
+	// join refuses numbers that are not ranks.
 	return int(int32(binary.BigEndian.Uint32(said))), nil
 }
 
-// read takes a rank's frames until its connection ends.
+// read handles a rank's frames until its connection ends.
 func (s *Server) read(rank int, k *conn) error {
 	for {
 		f, err := readFrame(k.c)
@@ -237,8 +238,8 @@ func (s *Server) read(rank int, k *conn) error {
 	}
 }
 
-// postLocked hands frames to the writers of their connections. A frame for several ranks is encoded
-// once. +checklocks:s.mu
+// postLocked queues frames for the writers of their connections. It encodes a frame for several
+// ranks once. +checklocks:s.mu
 func (s *Server) postLocked(out []post) {
 	var last frame
 	var bytes []byte
@@ -259,7 +260,7 @@ func sameFrame(a, b *frame) bool {
 		len(a.value) == len(b.value) && (len(a.value) == 0 || &a.value[0] == &b.value[0])
 }
 
-// lost is called when a connection has ended and nobody has said why.
+// lost is called when a connection has ended and the end of its process has not become known.
 func (s *Server) lost(rank int, how string) {
 	s.mu.Lock()
 	m := &s.space.members[rank]
@@ -275,8 +276,9 @@ func (s *Server) lost(rank int, how string) {
 	}
 }
 
-// Settle waits until all that the process of a rank has said is heard, after it has ended. It is
-// for before Ended, so that what a rank says last counts before its exit status does.
+// Settle waits, after the process of a rank has ended, until the Server has handled all that the
+// rank has sent. It must be called before Ended, so that a rank's last frames count before its exit
+// status does.
 func (s *Server) Settle(rank int) {
 	s.mu.Lock()
 	k := s.conns[rank]
@@ -286,13 +288,13 @@ func (s *Server) Settle(rank int) {
 	}
 	select {
 	case <-k.done:
-	case <-time.After(endNotice): // for what inherited the connection; nothing should
+	case <-time.After(endNotice): // a process may have inherited the connection, though none should
 	}
 }
 
-// Ended says that the process of a rank has ended. It returns the death as the other ranks hear of
-// it: an exit status of 0 is not clean if the rank took part and has not left. orderly: it has
-// left, or never took part.
+// Ended tells the Server that the process of a rank has ended. It returns the death as the other
+// ranks hear of it: an exit status of 0 is not clean if the rank has joined but not left. orderly:
+// the rank has left, or has never joined.
 func (s *Server) Ended(rank, code int, how string) (d *Death, orderly bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -310,7 +312,7 @@ func (s *Server) Ended(rank, code int, how string) (d *Death, orderly bool) {
 	return d, orderly
 }
 
-// Abort tells all ranks that the job is being ended, so that they need not find out.
+// Abort tells all ranks that the job is being ended.
 func (s *Server) Abort(a *Abort) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -324,12 +326,12 @@ func (s *Server) Abort(a *Abort) {
 	}
 }
 
-// Close ends all connections and removes what the job has in the file system.
+// Close ends all connections and removes the files of the job.
 func (s *Server) Close() error {
 	s.mu.Lock()
 	already := s.closed
 	s.closed = true
-	for c := range s.guests {
+	for c := range s.unproved {
 		_ = c.Close()
 	}
 	for _, k := range s.conns {

@@ -40,7 +40,7 @@ func newTestServer(t *testing.T, cfg ServerConfig) *Server {
 	t.Helper()
 	dir, err := os.MkdirTemp("", "l") // t.TempDir is too long for a socket
 	require.NoError(t, err)
-	cfg.places = []string{dir}
+	cfg.bases = []string{dir}
 	s, err := NewServer(cfg)
 	require.NoError(t, err)
 	t.Cleanup(func() {
@@ -257,7 +257,7 @@ func TestDeaths(t *testing.T) {
 	waiting := func() bool {
 		s.mu.Lock()
 		defer s.mu.Unlock()
-		return s.space.members[0].waits == 1 && s.space.round.here[1]
+		return s.space.members[0].waits == 1 && s.space.round.called[1]
 	}
 	require.Eventually(t, waiting, 10*time.Second, time.Millisecond)
 	d, orderly := s.Ended(3, 137, "killed by signal 9 (killed)")
@@ -321,7 +321,7 @@ func TestHostileRank(t *testing.T) {
 		send []byte
 		how  string
 	}{
-		"kind":     {(&frame{kind: jobMourns}).encode(), "does not send frames of kind"},
+		"kind":     {(&frame{kind: jobNotifies}).encode(), "does not send frames of kind"},
 		"twice":    {append((&frame{kind: rankPuts, key: "k"}).encode(), (&frame{kind: rankPuts, key: "k"}).encode()...), "has a value already"},
 		"exchange": {(&frame{kind: rankExchanges, id: 2}).encode(), "exchange 2 while 1 is being made"},
 		"rank":     {(&frame{kind: rankGets, rank: 9, key: "k"}).encode(), "of rank 9"},
@@ -354,7 +354,7 @@ func TestHostileRank(t *testing.T) {
 }
 
 // Whoever does not know the secret does not come in.
-func TestStranger(t *testing.T) {
+func TestUnknownPeer(t *testing.T) {
 	s := newTestServer(t, ServerConfig{Ranks: 1})
 	c, err := net.Dial("unix", filepath.Join(s.dir, socketFile))
 	require.NoError(t, err)
@@ -478,7 +478,7 @@ func TestNoGoroutineIsLeft(t *testing.T) {
 	for range 3 {
 		dir, err := os.MkdirTemp("", "l")
 		require.NoError(t, err)
-		s, err := NewServer(ServerConfig{Ranks: 3, places: []string{dir}})
+		s, err := NewServer(ServerConfig{Ranks: 3, bases: []string{dir}})
 		require.NoError(t, err)
 		var cs []*Client
 		for r := range 3 {

@@ -10,9 +10,9 @@ import (
 	"strings"
 )
 
-// space is what the launcher knows of its ranks: who is here, what they have published, who waits
-// for what. It has no goroutine, no lock and no clock; its methods return the frames to be sent, in
-// order. The server guards and drives it.
+// space is the launcher's knowledge of its ranks: which have joined, which values they have
+// published, and which waits for what. It has no goroutine, no lock and no clock; its methods
+// return the frames to be sent, in order. The server guards and drives it.
 type space struct {
 	members []member
 	round   exchange
@@ -27,11 +27,11 @@ type member struct {
 	death        *Death // nil while it lives
 	values       map[string][]byte
 	bytes        int
-	waiting      map[string][]waiter // by key: who waits for a value of this member
+	waiting      map[string][]waiter // by key: gets that wait for a value of this member
 	waits        int                 // how many gets of this member wait
 
-	blames *Blame // nil: nobody; immutable
-	own    *Blame // of its own failure; nil: it has not said; immutable
+	blames *Blame // the blame that counts; nil: none; immutable
+	own    *Blame // of its own failure; nil: none; immutable
 }
 
 type waiter struct {
@@ -39,12 +39,12 @@ type waiter struct {
 	id   uint64
 }
 
-// exchange is the one that is being made. The ranks' exchanges are matched by their order.
+// exchange is the exchange in progress. The n-th exchanges of all ranks are the same one.
 type exchange struct {
-	id     uint64 // how many were made before it, and one
+	id     uint64 // from 1
 	values [][]byte
-	here   []bool
-	count  int
+	called []bool // by rank: the rank has called Exchange
+	count  int    // of called
 }
 
 // post is a frame for a rank.
@@ -60,10 +60,10 @@ func newSpace(ranks int) *space {
 }
 
 func (s *space) nextRound() {
-	s.round = exchange{id: s.round.id + 1, values: make([][]byte, len(s.members)), here: make([]bool, len(s.members))}
+	s.round = exchange{id: s.round.id + 1, values: make([][]byte, len(s.members)), called: make([]bool, len(s.members))}
 }
 
-// join takes a rank in. It returns what the rank has missed.
+// join admits a rank. It returns the notices that the rank has missed.
 func (s *space) join(rank int) ([]post, error) {
 	if rank < 0 || rank >= len(s.members) {
 		return nil, fmt.Errorf("there is no rank %d of %d", rank, len(s.members))
@@ -81,17 +81,17 @@ func (s *space) join(rank int) ([]post, error) {
 	var out []post
 	for r := range s.members {
 		if d := s.members[r].death; d != nil {
-			out = append(out, mourn(rank, d))
+			out = append(out, notice(rank, d))
 		}
 	}
 	return out, nil
 }
 
-// lostMark follows the rank of a cause that is a loss, in a jobMourns.
+// lostMark follows the rank of a cause that is a loss, in a jobNotifies.
 const lostMark = "!"
 
-// mourned reads what mourn has made.
-func mourned(f *frame) (*Death, error) {
+// parseNotice parses the frame of notice.
+func parseNotice(f *frame) (*Death, error) {
 	how, reason, _ := strings.Cut(string(f.value), "\x00")
 	d := &Death{Rank: int(f.rank), Code: int(f.code), How: how, Clean: f.id == 1}
 	if f.key != "" {
@@ -105,8 +105,9 @@ func mourned(f *frame) (*Death, error) {
 	return d, nil
 }
 
-func mourn(to int, d *Death) post {
-	f := frame{kind: jobMourns, rank: int32(d.Rank), code: int32(d.Code), value: cut(d.How)}
+// notice returns the frame that tells a rank of a death.
+func notice(to int, d *Death) post {
+	f := frame{kind: jobNotifies, rank: int32(d.Rank), code: int32(d.Code), value: cut(d.How)}
 	if d.Clean {
 		f.id = 1
 	}
@@ -120,7 +121,7 @@ func mourn(to int, d *Death) post {
 	return post{to, f}
 }
 
-// handle takes a frame from a rank that has joined. An error is a rank that does not keep to the
+// handle handles a frame from a rank that has joined. It returns an error if the rank violates the
 // protocol.
 func (s *space) handle(rank int, f *frame) ([]post, error) {
 	m := &s.members[rank]
@@ -160,7 +161,7 @@ func (s *space) put(m *member, f *frame) ([]post, error) {
 	return out, nil
 }
 
-// checkPut is what both sides check before a value is published.
+// checkPut has the checks that both sides make before a value is published.
 func checkPut[V any](values map[string]V, bytes int, key string, value []byte) error {
 	switch {
 	case key == "" || len(key) > MaxKey:
@@ -203,10 +204,10 @@ func (s *space) get(rank int, f *frame) ([]post, error) {
 
 func (s *space) exchange(rank int, f *frame) ([]post, error) {
 	x := &s.round
-	if f.id != x.id || x.here[rank] {
+	if f.id != x.id || x.called[rank] {
 		return nil, fmt.Errorf("%w: exchange %d while %d is being made", ErrProtocol, f.id, x.id)
 	}
-	x.here[rank], x.values[rank] = true, f.value
+	x.called[rank], x.values[rank] = true, f.value
 	x.count++
 	if r := s.gone(); r >= 0 {
 		return []post{{rank, frame{kind: jobFails, id: x.id, rank: int32(r)}}}, nil
@@ -227,20 +228,20 @@ func (s *space) exchange(rank int, f *frame) ([]post, error) {
 	return out, nil
 }
 
-// gone returns a rank that has left or ended, -1 if there is none: then no exchange can be
-// completed. That holds also for a rank that has come to the exchange first, since what it
-// published may be of no use any more.
+// gone returns a rank that has left or ended, -1 if there is none. If there is one, no exchange can
+// be completed, even if that rank has called it before it ended: the value that it contributed may
+// be of no use any more.
 func (s *space) gone() int {
 	return slices.IndexFunc(s.members, func(m member) bool { return m.left || m.death != nil })
 }
 
-// leave is a rank's orderly end of taking part.
+// leave records that a rank has left the job.
 func (s *space) leave(rank int) []post {
 	s.members[rank].left = true
 	return s.depart(rank)
 }
 
-// end records the end of a rank. A second end of the same rank is nothing.
+// end records the end of a rank. A second end of the same rank has no effect.
 func (s *space) end(d *Death) []post {
 	m := &s.members[d.Rank]
 	if m.death != nil {
@@ -253,16 +254,16 @@ func (s *space) end(d *Death) []post {
 	var out []post
 	for r := range s.members {
 		if s.members[r].present() {
-			out = append(out, mourn(r, d))
+			out = append(out, notice(r, d))
 		}
 	}
 	if m.left {
-		return out // the rest was done then
+		return out // leave has done the rest
 	}
 	return append(out, s.depart(d.Rank)...)
 }
 
-// depart ends what waits for a rank that will publish nothing any more.
+// depart fails the gets and the exchange that wait for a rank that will publish nothing any more.
 func (s *space) depart(rank int) []post {
 	var out []post
 	m := &s.members[rank]
@@ -275,7 +276,7 @@ func (s *space) depart(rank int) []post {
 		}
 	}
 	m.waiting = nil
-	for r, here := range s.round.here {
+	for r, here := range s.round.called {
 		if here && s.members[r].present() {
 			out = append(out, post{r, frame{kind: jobFails, id: s.round.id, rank: int32(rank)}})
 		}

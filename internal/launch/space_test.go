@@ -13,7 +13,7 @@ import (
 
 // said is what posts say, one word each: to whom, what, and with which numbers and texts.
 func said(out []post) string {
-	names := map[kind]string{jobAnswers: "answers", jobDenies: "denies", jobShares: "shares", jobShared: "shared", jobFails: "fails", jobMourns: "mourns"}
+	names := map[kind]string{jobAnswers: "answers", jobDenies: "denies", jobShares: "shares", jobShared: "shared", jobFails: "fails", jobNotifies: "notifies"}
 	var words []string
 	for _, p := range out {
 		f := p.f
@@ -33,9 +33,9 @@ func TestScriptsOfSpace(t *testing.T) {
 			{"1 leaves", "0<denies/10/1/0//"}, {"0 gets 1 a 12", "0<answers/12/0/0//a"}, {"0 gets 1 z 13", "0<denies/13/1/0//"},
 			{"1 puts z", "a frame of kind 1 from a rank that has left or ended"}, {"1 leaves", "a frame of kind 5 from a rank that has left or ended"},
 		},
-		"waits of who has gone": {
+		"waits for ranks that are gone": {
 			{"0 joins", ""}, {"1 joins", ""}, {"2 joins", ""}, {"0 gets 2 k 1", ""}, {"1 gets 2 k 2", ""}, {"0 exchanges 1", ""}, {"1 exchanges 1", ""},
-			{"0 leaves", "1<fails/1/0/0//"}, {"2 ends 3", "1<mourns/0/2/3//how 1<denies/2/2/0// 1<fails/1/2/0//"}, {"2 ends 4", ""}, {"0 ends 0", "1<mourns/1/0/0//how"}, {"1 gets 2 k 3", "1<denies/3/2/0//"},
+			{"0 leaves", "1<fails/1/0/0//"}, {"2 ends 3", "1<notifies/0/2/3//how 1<denies/2/2/0// 1<fails/1/2/0//"}, {"2 ends 4", ""}, {"0 ends 0", "1<notifies/1/0/0//how"}, {"1 gets 2 k 3", "1<denies/3/2/0//"},
 			{"1 exchanges 1", "exchange 1 while 1 is being made"}, {"1 ends 1", ""},
 		},
 		"exchange": {
@@ -45,15 +45,15 @@ func TestScriptsOfSpace(t *testing.T) {
 		},
 		"joins": {
 			{"3 joins", "there is no rank 3 of 3"}, {"-1 joins", "there is no rank -1 of 3"}, {"1 puts k", "from a rank that has left or ended"},
-			{"0 ends 0", ""}, {"2 ends 9", ""}, {"1 joins", "1<mourns/1/0/0//how 1<mourns/0/2/9//how"}, {"0 joins", "the process that was started as rank 0 has ended"},
+			{"0 ends 0", ""}, {"2 ends 9", ""}, {"1 joins", "1<notifies/1/0/0//how 1<notifies/0/2/9//how"}, {"0 joins", "the process that was started as rank 0 has ended"},
 			{"1 joins", "rank 1 is another process already; a rank is one process"}, {"1 exchanges 1", "1<fails/1/0/0//"}, {"1 leaves", ""},
 			{"1 joins", "rank 1 has left the job; a process of the job is a rank once"}, {"1 ends 0", ""},
 		},
 		"causes": {
-			{"0 joins", ""}, {"1 joins", ""}, {"2 joins", ""}, {"0 blames 1 3", ""}, {"0 ends 1", "1<mourns/0/0/1/1!/how\x00why 2<mourns/0/0/1/1!/how\x00why"},
-			{"1 blames 1 1", ""}, {"1 ends 1", "2<mourns/0/1/1/1/how\x00why"}, {"2 blames 0 1", ""}, {"2 leaves", ""}, {"2 ends 0", ""}, {"1 blames 0 0", "from a rank that has left or ended"},
+			{"0 joins", ""}, {"1 joins", ""}, {"2 joins", ""}, {"0 blames 1 3", ""}, {"0 ends 1", "1<notifies/0/0/1/1!/how\x00why 2<notifies/0/0/1/1!/how\x00why"},
+			{"1 blames 1 1", ""}, {"1 ends 1", "2<notifies/0/1/1/1/how\x00why"}, {"2 blames 0 1", ""}, {"2 leaves", ""}, {"2 ends 0", ""}, {"1 blames 0 0", "from a rank that has left or ended"},
 		},
-		"who ends well has no cause": {{"0 joins", ""}, {"1 joins", ""}, {"0 blames 1 3", ""}, {"0 leaves", ""}, {"0 ends 0", "1<mourns/1/0/0//how"}},
+		"a clean end has no cause": {{"0 joins", ""}, {"1 joins", ""}, {"0 blames 1 3", ""}, {"0 leaves", ""}, {"0 ends 0", "1<notifies/1/0/0//how"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := newSpace(3)
@@ -118,22 +118,22 @@ func TestScriptsOfSpace(t *testing.T) {
 }
 
 // What mourn says of an end, mourned reads again; what it does not say is refused.
-func TestMournedReadsMourn(t *testing.T) {
+func TestParseNotice(t *testing.T) {
 	for _, d := range []Death{
 		{Rank: 1, Code: 2, How: "how"}, {Rank: 0, Code: -1, How: "", Clean: true}, {Rank: 3, Code: 255, How: "how", Cause: &Blame{Rank: 0, Certain: true, Reason: "why"}},
 		{Rank: 3, How: "how", Cause: &Blame{Rank: 12, Certain: true, Reason: "", Lost: true}},
 	} {
-		p := mourn(7, &d)
+		p := notice(7, &d)
 		require.Equal(t, 7, p.to)
-		got, err := mourned(&p.f)
+		got, err := parseNotice(&p.f)
 		require.NoError(t, err)
 		require.Equal(t, d, *got)
 	}
 	long := strings.Repeat("x", 5000)
-	p := mourn(0, &Death{How: long, Cause: &Blame{Reason: long}})
+	p := notice(0, &Death{How: long, Cause: &Blame{Reason: long}})
 	require.Len(t, p.f.value, 2*4096+1)
 	for key, rank := range map[string]int{"0": 0, "7!": 7, "x": -1, "-1": -1, "!": -1, "1!!": -1, " 1": -1} {
-		d, err := mourned(&frame{kind: jobMourns, rank: 2, key: key})
+		d, err := parseNotice(&frame{kind: jobNotifies, rank: 2, key: key})
 		if rank < 0 {
 			require.EqualError(t, err, fmt.Sprintf("%v: the end of rank 2 because of %q", ErrProtocol, key))
 			continue
@@ -142,7 +142,7 @@ func TestMournedReadsMourn(t *testing.T) {
 		require.Equal(t, Blame{Rank: rank, Certain: true, Lost: key == "7!"}, *d.Cause)
 	}
 	for id, clean := range map[uint64]bool{0: false, 1: true, 2: false} {
-		d, err := mourned(&frame{id: id})
+		d, err := parseNotice(&frame{id: id})
 		require.NoError(t, err)
 		require.Equal(t, clean, d.Clean)
 	}

@@ -46,7 +46,7 @@ func TestHandshakeOfAnotherVersion(t *testing.T) {
 		}
 	}()
 	tries := 0
-	err = patiently(t.Context(), func() error {
+	err = retryHandshake(t.Context(), func() error {
 		tries++
 		_, err := Handshake(near, &secret, "label", Initiator, nil)
 		return err

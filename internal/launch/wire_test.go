@@ -17,7 +17,7 @@ func TestFrames(t *testing.T) {
 	for _, f := range []frame{
 		{kind: rankLeaves},
 		{kind: rankPuts, key: "k", value: []byte("value")},
-		{kind: jobMourns, rank: 7, code: -1, id: 1, value: []byte("how")},
+		{kind: jobNotifies, rank: 7, code: -1, id: 1, value: []byte("how")},
 		{kind: lastKind, rank: -1, code: 255, id: 1<<64 - 1, key: strings.Repeat("k", MaxKey), value: make([]byte, MaxValue)},
 	} {
 		got, err := readFrame(bytes.NewReader(f.encode()))
@@ -45,7 +45,7 @@ func TestFrames(t *testing.T) {
 
 func FuzzDecode(f *testing.F) {
 	f.Add((&frame{kind: rankPuts, key: "k", value: []byte("value")}).encode()[4:])
-	f.Add((&frame{kind: jobMourns, rank: 3, code: 9, id: 1, value: []byte("how")}).encode()[4:])
+	f.Add((&frame{kind: jobNotifies, rank: 3, code: 9, id: 1, value: []byte("how")}).encode()[4:])
 	f.Add([]byte{Version, byte(lastKind)})
 	f.Fuzz(func(t *testing.T, b []byte) {
 		fr, err := decode(b)
@@ -67,7 +67,7 @@ func FuzzDecode(f *testing.F) {
 				break
 			}
 		}
-		c := &Client{place: Identity{Rank: 1, Ranks: 3}, gets: map[uint64]chan answer{1: make(chan answer, 1)}, deaths: map[int]*Death{}, round: 1, exchange: make(chan answer, 1), shares: make([][]byte, 3)}
+		c := &Client{identity: Identity{Rank: 1, Ranks: 3}, gets: map[uint64]chan answer{1: make(chan answer, 1)}, deaths: map[int]*Death{}, round: 1, exchange: make(chan answer, 1), shares: make([][]byte, 3)}
 		for range 2 {
 			_ = c.handle(&fr)
 		}

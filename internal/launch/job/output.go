@@ -128,7 +128,8 @@ func (s *stream) emit(b []byte) bool {
 }
 
 // labelled puts the label before each line. The rest of a line that was interrupted has a plus sign
-// after the label. +checklocks:s.sink.mu
+// after the label.
+// +checklocks:s.sink.mu
 func (s *stream) labelled(b []byte) []byte {
 	out := s.sink.scratch[:0]
 	first := true

@@ -26,7 +26,7 @@ func spreadServer(t *testing.T, ranks, elsewhere int) (*Server, *Key) {
 
 func testRelay(t *testing.T, addr string, key *Key, ranks int) (*Relay, error) {
 	r, err := JoinJob(context.Background(), RelayConfig{
-		Addr: addr, Key: key, Ranks: ranks, First: -1, Wait: time.Minute, places: []string{shortDir(t)},
+		Addr: addr, Key: key, Ranks: ranks, First: -1, Wait: time.Minute, bases: []string{shortDir(t)},
 		OnAbort: func(*Abort) {}, OnSignal: func(int) {}, OnKill: func() {}, OnOver: func(int) {}, OnLost: func(error) {},
 	})
 	if err == nil {
@@ -36,10 +36,10 @@ func testRelay(t *testing.T, addr string, key *Key, ranks int) (*Relay, error) {
 }
 
 // Connections that prove nothing keep neither a launcher out nor its ranks.
-func TestIdleStrangersGiveWay(t *testing.T) {
+func TestIdleConnectionsAreEvicted(t *testing.T) {
 	s, key := spreadServer(t, 2, 1)
 	idle := func() {
-		for range maxGuests + 50 {
+		for range maxUnproved + 50 {
 			c, err := net.Dial("tcp", s.Addr())
 			require.NoError(t, err)
 			t.Cleanup(func() { _ = c.Close() })
@@ -88,7 +88,7 @@ func fickle(t *testing.T, addr string, first int, after int64) string {
 }
 
 // A launcher and a rank that had to give way come again.
-func TestWhoGaveWayComesAgain(t *testing.T) {
+func TestEvictedPeersRetry(t *testing.T) {
 	for what, after := range map[string]int64{"before the hello": 0, "in the hello": 7, "behind the hello": helloSize + int64(len(newTestID))} {
 		t.Run(what, func(t *testing.T) {
 			s, key := spreadServer(t, 2, 1)
@@ -103,7 +103,7 @@ func TestWhoGaveWayComesAgain(t *testing.T) {
 }
 
 // One that had to give way when it had just proved itself comes again as well.
-func TestWhoGaveWayAtTheLastMomentComesAgain(t *testing.T) {
+func TestEvictionAtTheLastMoment(t *testing.T) {
 	key := Key(newSecret())
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	require.NoError(t, err)
@@ -139,11 +139,9 @@ func TestWhoGaveWayAtTheLastMomentComesAgain(t *testing.T) {
 	require.NoError(t, <-done)
 }
 
-const newTestID = "0123456789abcdef" // as long as the name of a job
-
 // Who does not know the secret hears of it soon, and not in the ten seconds in which one who gave
 // way comes again.
-func TestWrongSecretIsToldSoon(t *testing.T) {
+func TestWrongSecretIsReportedSoon(t *testing.T) {
 	s, _ := spreadServer(t, 2, 1)
 	other := Key(newSecret())
 	start := time.Now()
@@ -153,10 +151,10 @@ func TestWrongSecretIsToldSoon(t *testing.T) {
 }
 
 // A try ends with its context.
-func TestPatiently(t *testing.T) {
+func TestRetryHandshake(t *testing.T) {
 	ctx, cancel := context.WithCancel(context.Background())
 	n := 0
-	err := patiently(ctx, func() error {
+	err := retryHandshake(ctx, func() error {
 		if n++; n == 3 {
 			cancel()
 		}
@@ -165,5 +163,5 @@ func TestPatiently(t *testing.T) {
 	require.ErrorIs(t, err, io.EOF)
 	require.Equal(t, 3, n)
 	mine := errors.New("mine")
-	require.Equal(t, mine, patiently(context.Background(), func() error { return mine }))
+	require.Equal(t, mine, retryHandshake(context.Background(), func() error { return mine }))
 }
