@@ -10,21 +10,21 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// What a rank says of its failure is known before its end is.
+// The launcher knows a rank's blame before the rank's end.
 func TestBlameIsKnown(t *testing.T) {
 	s := newTestServer(t, ServerConfig{Ranks: 3})
 	cs := joinAll(t, s)
 	require.Nil(t, s.Blames(0))
 	for i, row := range []struct{ say, want Blame }{
 		{Blame{Rank: 1}, Blame{Rank: 1}},
-		{Blame{Rank: 2}, Blame{Rank: 2}},                               // what it has learned last
+		{Blame{Rank: 2}, Blame{Rank: 2}},                               // the last blame counts
 		{Blame{Rank: 1, Certain: true}, Blame{Rank: 1, Certain: true}}, // until it is certain
 		{Blame{Rank: 2, Certain: true}, Blame{Rank: 1, Certain: true}},
 		{Blame{Rank: -1}, Blame{Rank: 1, Certain: true}},
 	} {
 		require.NoError(t, cs[0].Blame(row.say))
-		// Frames are taken in their order: who has the answer to a later one knows that this one
-		// was taken.
+		// Frames are handled in their order: the answer to a later frame shows that this one was
+		// handled.
 		key := fmt.Sprint(i)
 		require.NoError(t, cs[0].Put(key, nil))
 		_, err := cs[0].Get(t.Context(), 0, key)
@@ -42,8 +42,8 @@ func TestBlameIsKnown(t *testing.T) {
 	}
 }
 
-// The others are told of an end by what the rank has said of its failure, if that is certain: whose
-// it is, why, and whether it is a loss; or else by what it has said of its own.
+// The notice of an end has the rank's blame of another rank, if it is certain and has a reason: the
+// rank, the reason, and whether it is a loss. Otherwise it has the rank's blame of itself.
 func TestCauseOfAnEnd(t *testing.T) {
 	other := Blame{Rank: 1, Certain: true, Reason: "no room"}
 	lost := Blame{Rank: 1, Certain: true, Reason: "gone", Lost: true}
@@ -75,9 +75,9 @@ func TestCauseOfAnEnd(t *testing.T) {
 	}
 }
 
-// A rank that blames whom there is not, or itself without being certain, does not keep to the
+// A rank that blames a rank that does not exist, or itself without being certain, violates the
 // protocol.
-func TestBlameOfNobody(t *testing.T) {
+func TestIllegalBlames(t *testing.T) {
 	sp := newSpace(2)
 	_, err := sp.join(0)
 	require.NoError(t, err)

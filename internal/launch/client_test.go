@@ -25,8 +25,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// A rank takes what a launcher answers it with, or says what is wrong with that, and keeps no
-// connection then.
+// A rank accepts the answer of a launcher, or returns what is wrong with it and closes the
+// connection.
 func TestAnswersToAJoiningRank(t *testing.T) {
 	f := newFakeLauncher(t)
 	good := frame{kind: jobWelcomes, rank: 3, code: 2, id: 1, key: f.id}
@@ -62,8 +62,8 @@ func TestAnswersToAJoiningRank(t *testing.T) {
 	require.NoError(t, c.Leave())
 }
 
-// What is not the directory of a job of this user is refused before anything in it is used, and
-// what is missing there is named.
+// A directory that is not that of a job of this user is refused before any file in it is used. An
+// error names a missing file.
 func TestDirectoriesOfAJoiningRank(t *testing.T) {
 	join := func(dir string) error {
 		c, err := (&Identity{1, 2, dir}).Join(t.Context())
@@ -78,7 +78,7 @@ func TestDirectoriesOfAJoiningRank(t *testing.T) {
 	require.ErrorContains(t, err, env.Job.Name+": ")
 
 	f := newFakeLauncher(t)
-	require.NoError(t, f.l.Close()) // with its socket
+	require.NoError(t, f.l.Close()) // removes its socket
 	err = join(f.dir)
 	require.ErrorIs(t, err, ErrLauncherLost)
 	require.ErrorIs(t, err, fs.ErrNotExist)
@@ -104,8 +104,8 @@ func TestDirectoriesOfAJoiningRank(t *testing.T) {
 	}
 }
 
-// A context that ends while the launcher answers ends the call with its cause, or is too late:
-// there is no client whose connection is closed.
+// A context that ends while the launcher answers ends the call with its cause, or is too late: the
+// call never returns a client with a closed connection.
 func TestJoinAndCancelAtOnceHammer(t *testing.T) {
 	f := newFakeLauncher(t)
 	welcome := (&frame{kind: jobWelcomes, rank: 1, key: f.id}).encode()
@@ -141,7 +141,7 @@ func TestJoinAndCancelAtOnceHammer(t *testing.T) {
 	}
 }
 
-// What a rank says to its launcher, frame by frame.
+// The frames that a rank sends its launcher, one by one.
 func TestFramesOfARank(t *testing.T) {
 	c, far := newFakeLauncher(t).client(t, 1, 3)
 	expect := func(want frame) {
@@ -199,8 +199,8 @@ func TestFramesOfARank(t *testing.T) {
 	require.Equal(t, io.EOF, err)
 }
 
-// What the launcher says that it may not ends the connection; what waits and what comes later says
-// why, or that the launcher is gone if it has only stopped in the middle.
+// An illegal frame of the launcher ends the connection. Waiting and later calls return why, or that
+// the launcher is gone if the frame was only cut off.
 func TestEndsOfAConnection(t *testing.T) {
 	answer := (&frame{kind: jobAnswers, id: 1, value: []byte("v")}).encode()
 	for name, row := range map[string]struct {
@@ -246,8 +246,8 @@ func TestEndsOfAConnection(t *testing.T) {
 	}
 }
 
-// A connection that takes nothing any more is an error of each call that says something, also
-// before the reader has noticed its end.
+// If a connection fails, each call that sends a frame fails, even before the reader has noticed the
+// end.
 func TestCallsOnABrokenConnection(t *testing.T) {
 	for op, call := range map[string]func(c *Client) error{
 		"put":      func(c *Client) error { return c.Put("k", nil) },
@@ -269,8 +269,8 @@ func TestCallsOnABrokenConnection(t *testing.T) {
 	}
 }
 
-// What ends a rank's part in the job counts before a limit that a call would pass.
-func TestWhyACallIsOfNoUse(t *testing.T) {
+// The end of a rank's participation in the job counts before a limit that a call would exceed.
+func TestCallsAfterTheEnd(t *testing.T) {
 	full := map[uint64]chan answer{}
 	for i := range uint64(maxWaiting) {
 		full[i] = nil
@@ -291,7 +291,7 @@ func TestWhyACallIsOfNoUse(t *testing.T) {
 	}
 }
 
-// A rank counts what it has published, and refuses what would be too much by itself.
+// A rank counts the bytes that it has published, and itself refuses a value that would be too much.
 func TestTooManyBytesOfARank(t *testing.T) {
 	c := joinAll(t, newTestServer(t, ServerConfig{Ranks: 1}))[0]
 	value := make([]byte, MaxValue)
@@ -307,10 +307,11 @@ func TestTooManyBytesOfARank(t *testing.T) {
 	require.NoError(t, err)
 	require.Len(t, all[0], MaxValue, "an exchange is not counted")
 	_, err = c.Get(t.Context(), 0, "none")
-	require.NoError(t, err, "the launcher has agreed to all of it")
+	require.NoError(t, err, "the launcher has accepted all of it")
 }
 
-// An exchange that was given up is a rank's last, whatever else breaks exchanges before or after.
+// An exchange that was given up is a rank's last one, whatever else fails exchanges before or
+// after.
 func TestExchangeThatWasGivenUp(t *testing.T) {
 	c, far := newFakeLauncher(t).client(t, 0, 3)
 	give := func(before func()) {
@@ -329,7 +330,7 @@ func TestExchangeThatWasGivenUp(t *testing.T) {
 	say(t, far, frame{kind: jobNotifies, rank: 2, code: 3, value: []byte("how")}, frame{kind: jobFails, id: 1, rank: 2})
 	<-heard
 	say(t, far, frame{kind: jobFails, id: 1, rank: 1}, frame{kind: jobNotifies, rank: 1, code: 4, value: []byte("so")})
-	<-heard // and so all before it was taken
+	<-heard // so all frames before it were handled
 	require.EqualError(t, c.Fence(t.Context()), "launch: exchange: rank 0: an earlier exchange was given up: enough")
 
 	c, far = newFakeLauncher(t).client(t, 0, 3)
@@ -342,15 +343,14 @@ func TestExchangeThatWasGivenUp(t *testing.T) {
 	require.ErrorIs(t, c.Fence(t.Context()), earlier)
 }
 
-// Who begins to watch late hears of all ends there were, by rank, and then of the job's, once; and
-// hears of what comes then with those that were there before.
+// A late watcher hears once of all earlier ends, by rank, and then of the job's. It hears of later
+// ones together with the earlier watchers.
 func TestWatchers(t *testing.T) {
 	c, far := newFakeLauncher(t).client(t, 1, 4)
 	first := news(c)
 	say(t, far, frame{kind: jobNotifies, rank: 3, code: 1, value: []byte("a")}, frame{kind: jobNotifies, rank: 0, code: 2, value: []byte("b")},
 		frame{kind: jobAborts, rank: -1, code: 3, value: []byte("c")}, frame{kind: jobAborts, rank: 2, code: 4, value: []byte("d")},
-		// To an aborted rank all answers are too late, and those that nobody has asked for are not
-		// looked at.
+		// For an aborted rank all answers are too late, and it does not check them.
 		frame{kind: jobAnswers, id: 9}, frame{kind: jobShared, id: 9}, frame{kind: jobFails, id: 9})
 	three, zero := &Death{Rank: 3, Code: 1, How: "a"}, &Death{Rank: 0, Code: 2, How: "b"}
 	over := &Abort{Rank: -1, Code: 3, Reason: "c"}
@@ -368,7 +368,7 @@ func TestWatchers(t *testing.T) {
 	}
 }
 
-// Leave returns when nothing of the client runs any more.
+// Leave returns after the client's goroutine has ended.
 func TestLeaveWaitsForTheReader(t *testing.T) {
 	f := newFakeLauncher(t)
 	for range 20 {
@@ -381,19 +381,19 @@ func TestLeaveWaitsForTheReader(t *testing.T) {
 		}
 		select {
 		case <-c.Lost():
-			require.Fail(t, "who has left has lost nothing")
+			require.Fail(t, "a rank that has left has lost no launcher")
 		default:
 		}
 	}
 }
 
-// A rank that leaves while it looks whether its launcher is dead has left.
-func TestLeaveWhileTheLauncherIsLookedFor(t *testing.T) {
+// A rank that leaves while it checks whether its launcher is dead has left.
+func TestLeaveWhileTheLauncherIsProbed(t *testing.T) {
 	for range 1000 {
 		f := newFakeLauncher(t)
 		c, far := f.client(t, 0, 1)
 		require.NoError(t, far.Close())
-		probe, err := f.l.Accept() // which comes several times, within some milliseconds
+		probe, err := f.l.Accept() // the rank probes several times, within some milliseconds
 		require.NoError(t, err)
 		require.NoError(t, probe.Close())
 		c.mu.Lock()
@@ -411,16 +411,16 @@ func TestLeaveWhileTheLauncherIsLookedFor(t *testing.T) {
 		require.Equal(t, ErrLeft, err)
 		select {
 		case <-c.Lost():
-			require.Fail(t, "it is told that the launcher is gone")
+			require.Fail(t, "it hears that the launcher is gone")
 		default:
 		}
 		return
 	}
 }
 
-// A rank that is dropped by a launcher that listens asks several times before it believes that, and
-// removes nothing.
-func TestHowOftenALauncherIsLookedFor(t *testing.T) {
+// A rank whose connection ends while its launcher listens probes several times before it believes
+// that, and removes nothing.
+func TestHowOftenALauncherIsProbed(t *testing.T) {
 	f := newFakeLauncher(t)
 	c, far := f.client(t, 0, 1)
 	require.NoError(t, far.Close())

@@ -15,15 +15,15 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// backlog is how many frames wait, and whether the connection has ended.
+// backlog returns how many frames are queued, and whether the connection has ended.
 func (k *conn) backlog() (int, bool) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	return len(k.frames), k.stopped
 }
 
-// So many frames wait for a rank that does not read, besides those of exchanges, and no more: then
-// its connection ends, and takes nothing any more.
+// maxBacklog frames, besides those of exchanges, are queued for a rank that does not read. With one
+// more its connection ends, and accepts no more frames.
 func TestBacklogOfAConnection(t *testing.T) {
 	for _, ranks := range []int{0, 1, 3} {
 		near, far := net.Pipe()
@@ -52,8 +52,8 @@ func TestBacklogOfAConnection(t *testing.T) {
 	require.Zero(t, n)
 }
 
-// What is queued arrives in its order, in one piece each, and flushed waits for all of it: what
-// waits as well as what is being written.
+// Queued frames arrive whole and in their order. flushed waits for frames in the queue and for
+// those that are being written.
 func TestFlushedWaits(t *testing.T) {
 	const limit = time.Second
 	flush := func(k *conn) time.Duration {
@@ -74,7 +74,7 @@ func TestFlushedWaits(t *testing.T) {
 		})
 	}
 	pipe(func(k *conn, far net.Conn) {
-		require.Zero(t, flush(k), "there is nothing")
+		require.Zero(t, flush(k), "the queue is empty")
 		for i := range 3 {
 			k.send(&frame{kind: jobOver, code: int32(i)})
 		}
@@ -101,18 +101,18 @@ func TestFlushedWaits(t *testing.T) {
 		time.AfterFunc(limit/4, func() { _, _ = readFrame(far) })
 		require.Equal(t, limit/4, flush(k))
 	})
-	pipe(func(k *conn, far net.Conn) { // nobody reads
+	pipe(func(k *conn, far net.Conn) { // the other end does not read
 		k.send(&frame{kind: jobOver})
 		require.Equal(t, limit, flush(k))
 		require.Zero(t, flush(k), "it has ended")
-		// What the other end has said before is still to be read.
+		// Frames that the other end has sent before must still be read.
 		go func() { _, _ = far.Write([]byte("last")) }()
 		b := make([]byte, 4)
 		_, err := io.ReadFull(k.c, b)
 		require.NoError(t, err)
 		require.Equal(t, "last", string(b))
 	})
-	pipe(func(k *conn, far net.Conn) { // it is ended meanwhile
+	pipe(func(k *conn, far net.Conn) { // the connection is stopped meanwhile
 		k.send(&frame{kind: jobOver})
 		time.AfterFunc(limit/8, k.stop)
 		require.Equal(t, limit/8, flush(k))
@@ -124,7 +124,7 @@ func TestFlushedWaits(t *testing.T) {
 	})
 }
 
-// The writer finds that the other end takes nothing, or has gone, while others go on queueing
+// The writer finds that the other end does not read, or has closed, while others go on queueing
 // frames.
 func TestQueueWhileTheWriterFails(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -141,7 +141,7 @@ func TestQueueWhileTheWriterFails(t *testing.T) {
 		k.send(&frame{kind: jobOver, code: 2})
 		n, stopped := k.backlog()
 		require.True(t, stopped)
-		require.Equal(t, 1, n, "what waited then, and nothing more")
+		require.Equal(t, 1, n, "the frame that was queued then, and no more")
 		_, err := near.Write([]byte{1})
 		require.ErrorIs(t, err, os.ErrDeadlineExceeded, "the reader closes it")
 		_ = far.Close()
@@ -159,7 +159,7 @@ func TestStoppedWriterWritesNothing(t *testing.T) {
 	require.Equal(t, io.EOF, err)
 }
 
-// Frames are the same if all that is written of them is; their values by where they are.
+// Frames are the same if all their fields are; values are compared by their addresses.
 func TestSameFrames(t *testing.T) {
 	v := []byte("abc")
 	f := frame{kind: 1, rank: 2, code: 3, id: 4, key: "k", value: v}
@@ -177,7 +177,7 @@ func TestSameFrames(t *testing.T) {
 	require.True(t, sameFrame(&none, &frame{kind: 1, value: []byte{}}))
 }
 
-// A frame for several ranks is encoded once, and those that are not here are passed over.
+// A frame for several ranks is encoded once, and ranks that are not connected are skipped.
 func TestFramesAreEncodedOnce(t *testing.T) {
 	s := bareServer(ServerConfig{Ranks: 4})
 	var conns []*conn

@@ -13,8 +13,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// A directory that cannot be removed now is found by the next launcher.
-func TestWhatCannotBeRemovedYet(t *testing.T) {
+// A directory that could not be removed is removed by the next launcher.
+func TestDirectoryThatCannotBeRemoved(t *testing.T) {
 	home, err := os.MkdirTemp("", "j")
 	require.NoError(t, err)
 	defer os.RemoveAll(home)

@@ -31,7 +31,7 @@ func TestDetect(t *testing.T) {
 	}
 	p, err := detect(env.Ranks.Name, "4")
 	require.NoError(t, err)
-	require.Nil(t, p, "a number of ranks alone is the user's")
+	require.Nil(t, p, "WEFT_RANKS alone is set by the user")
 	p, err = detect(env.Rank.Name, "3", env.Ranks.Name, "4", env.Job.Name, "/d")
 	require.NoError(t, err)
 	require.Equal(t, Identity{3, 4, "/d"}, *p)
@@ -111,21 +111,21 @@ func TestSweep(t *testing.T) {
 	require.NoError(t, os.WriteFile(filepath.Join(dead, "secret"), nil, 0o600))
 	young, _, err := makeDir([]string{home}, nil)
 	require.NoError(t, err)
-	stranger := filepath.Join(home, "weft-job-of-somebody")
-	require.NoError(t, os.Mkdir(stranger, 0o700))
-	for _, d := range []string{dead, stranger} {
+	other := filepath.Join(home, "weft-job-of-somebody")
+	require.NoError(t, os.Mkdir(other, 0o700))
+	for _, d := range []string{dead, other} {
 		require.NoError(t, os.Chtimes(d, old, old))
 	}
 	sweep([]string{home})
 	require.NoDirExists(t, dead)
 	require.DirExists(t, s.dir, "its launcher lives")
 	require.DirExists(t, young, "its launcher may be about to listen")
-	require.DirExists(t, stranger)
+	require.DirExists(t, other)
 	require.NoError(t, Remove(young))
-	require.NoError(t, os.Remove(stranger))
+	require.NoError(t, os.Remove(other))
 }
 
-// The file of a key appears with all that is in it, once, also if several launchers make it.
+// The file of a key appears with its whole content, and once, even if several launchers make it.
 func TestKeyFile(t *testing.T) {
 	dir := t.TempDir()
 	path := filepath.Join(dir, "secret")

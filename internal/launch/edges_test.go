@@ -21,7 +21,7 @@ import (
 )
 
 // Numbers in the environment of a rank are legal up to their bounds, and errors name the variable
-// and what is legal.
+// and the legal values.
 func TestDetectAtTheEdges(t *testing.T) {
 	for _, row := range []struct{ rank, ranks, wrong string }{
 		{"0", "1", ""}, {"0", "0", env.Ranks.Name}, {"0", "-1", env.Ranks.Name}, {"0", "", env.Ranks.Name}, {"0", "1x", env.Ranks.Name},
@@ -54,8 +54,8 @@ func TestDetectAtTheEdges(t *testing.T) {
 	}
 }
 
-// What a rank publishes and asks for is legal up to each bound and not beyond it, on its own side
-// and the launcher's.
+// Puts and gets of a rank are legal up to each bound and not beyond it, on its own side and the
+// launcher's.
 func TestLimitsAtTheEdges(t *testing.T) {
 	values := func(n int) map[string]bool {
 		m := map[string]bool{}
@@ -112,7 +112,7 @@ func TestLimitsAtTheEdges(t *testing.T) {
 	}
 }
 
-// Each of many gets that wait at one time has its own answer.
+// Each of many gets that wait at the same time gets its own answer.
 func TestAnswersAreNotMixedUp(t *testing.T) {
 	const n = 50
 	cs := joinAll(t, newTestServer(t, ServerConfig{Ranks: 2}))
@@ -134,8 +134,8 @@ func TestAnswersAreNotMixedUp(t *testing.T) {
 	require.Equal(t, want, all)
 }
 
-// A rank takes each kind of frame from its launcher with ranks that there are, and ends the
-// connection at others and at what nobody has asked for.
+// A rank accepts each kind of frame from its launcher with ranks that exist. Frames with other
+// ranks, and answers without a request, end the connection.
 func TestFramesFromTheLauncherAtTheEdges(t *testing.T) {
 	const ranks = 3
 	fresh := func() *Client {
@@ -176,7 +176,7 @@ func TestFramesFromTheLauncherAtTheEdges(t *testing.T) {
 	require.ErrorIs(t, c.handle(&frame{kind: rankPuts}), ErrProtocol)
 }
 
-// A launcher takes the ranks that it is given only if they are of a job that there can be.
+// A joining launcher accepts its ranks only if their numbers are possible.
 func TestRanksGivenToARelay(t *testing.T) {
 	key := Key(newSecret())
 	for _, row := range []struct {
@@ -220,8 +220,8 @@ func TestRanksGivenToARelay(t *testing.T) {
 	}
 }
 
-// Other launchers are given ranks that are free, those that they ask for or the first; a refusal
-// says what is wrong.
+// Other launchers get free ranks: those that they ask for, or else the first ones. A refusal says
+// what is wrong.
 func TestPlacesOfLaunchers(t *testing.T) {
 	greeting := func(ranks, first int) []byte {
 		return binary.BigEndian.AppendUint32(binary.BigEndian.AppendUint32(nil, uint32(int32(ranks))), uint32(int32(first)))
@@ -263,8 +263,8 @@ func TestPlacesOfLaunchers(t *testing.T) {
 	require.ErrorContains(t, over.assignLocked(&host{}, greeting(1, -1)), "being ended")
 }
 
-// The launcher takes each kind of question of a rank with numbers that there are, and no others;
-// and so many gets that wait.
+// The launcher accepts each kind of request of a rank with numbers that exist, and no others, and
+// as many waiting gets as are legal.
 func TestBoundsOfSpace(t *testing.T) {
 	for _, row := range []struct {
 		f    frame
@@ -283,7 +283,7 @@ func TestBoundsOfSpace(t *testing.T) {
 		require.Equal(t, row.good, err == nil, "kind %d, rank %d, id %d: %v", row.f.kind, row.f.rank, row.f.id, err)
 	}
 
-	// Gets that wait are counted until they are answered, by a value or by an end.
+	// Waiting gets are counted until they are answered, by a value or by an end.
 	s := joinedSpace(t, 3)
 	ask := func(i int) error {
 		_, err := s.handle(1, &frame{kind: rankGets, id: uint64(i), rank: int32(2 * (i % 2)), key: fmt.Sprint(i)})

@@ -15,7 +15,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// fakeLauncher has all that ranks find a launcher by, and says what a test has it say.
+// fakeLauncher has the files by which ranks find a launcher, and sends the frames of a test.
 type fakeLauncher struct {
 	dir, id string
 	secret  Secret
@@ -36,7 +36,7 @@ func newFakeLauncher(t *testing.T) *fakeLauncher {
 	return f
 }
 
-// accept takes a connection and shakes hands. said is what the rank says of itself.
+// accept accepts a connection and shakes hands. said is the rank's greeting.
 func (f *fakeLauncher) accept() (c net.Conn, said []byte, err error) {
 	if c, err = f.l.Accept(); err != nil {
 		return nil, nil, err
@@ -45,7 +45,7 @@ func (f *fakeLauncher) accept() (c net.Conn, said []byte, err error) {
 	return c, said, err
 }
 
-// meet has a rank join, and answers it with bytes.
+// meet makes a rank join, and answers it with bytes.
 func (f *fakeLauncher) meet(t *testing.T, p *Identity, answer []byte) (c *Client, far net.Conn, err error) {
 	t.Helper()
 	accepted := make(chan error, 1)
@@ -66,7 +66,7 @@ func (f *fakeLauncher) meet(t *testing.T, p *Identity, answer []byte) (c *Client
 	return c, far, err
 }
 
-// client is a rank that has joined, and the launcher's end of its connection.
+// client returns a rank that has joined, and the launcher's end of its connection.
 func (f *fakeLauncher) client(t *testing.T, rank, ranks int) (*Client, net.Conn) {
 	t.Helper()
 	c, far, err := f.meet(t, &Identity{rank, ranks, f.dir}, (&frame{kind: jobWelcomes, rank: int32(ranks), key: f.id}).encode())

@@ -22,7 +22,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// A secret's file has 64 hexadecimal digits, and one newline or none; nobody else may read it.
+// A secret's file has 64 hexadecimal digits and at most one newline, and no other user may have
+// access to it.
 func TestSecretFiles(t *testing.T) {
 	dir := t.TempDir()
 	path := filepath.Join(dir, secretFile)
@@ -65,7 +66,7 @@ func TestSecretFiles(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, s, got)
 
-	// Another launcher makes it at the same time: its own counts.
+	// Another launcher makes the file at the same time: that one counts.
 	other := filepath.Join(dir, "other")
 	k, err := LoadKey(other, true, func(temp string) {
 		require.NoFileExists(t, temp)
@@ -73,7 +74,8 @@ func TestSecretFiles(t *testing.T) {
 	})
 	require.NoError(t, err)
 	require.Equal(t, digits, fmt.Sprintf("%x", k[:]))
-	// It cannot be made under that name, or a temporary one not beside it.
+	// The file cannot be made under that name, or the temporary one cannot be made in its
+	// directory.
 	long := filepath.Join(dir, strings.Repeat("x", 300))
 	_, err = LoadKey(long, true, nil)
 	require.ErrorIs(t, err, syscall.ENAMETOOLONG)
@@ -92,8 +94,8 @@ func TestSecretFiles(t *testing.T) {
 	require.Len(t, list, 3, "no temporary file is left")
 }
 
-// Directories are made where the environment says, the best place first, and have their mode
-// whatever the umask is. Each path is told before it is tried.
+// Directories are made where the environment says, the best base first, and have their mode
+// whatever the umask is. tell gets each path before it is tried.
 func TestMakingDirectories(t *testing.T) {
 	home := shortDir(t)
 	for runtimeDir, want := range map[string][]string{"": {"/t", "/tmp"}, "relative": {"/t", "/tmp"}, "/run//x/": {"/run/x", "/t", "/tmp"}} {
@@ -111,10 +113,10 @@ func TestMakingDirectories(t *testing.T) {
 	require.Equal(t, []string{filepath.Join(missing, dirPrefix+id), filepath.Join(home, dirPrefix+id)}, told)
 	require.NoError(t, Remove(dir))
 	for length, legal := range map[int]bool{maxSocketPath - 1: true, maxSocketPath: true, maxSocketPath + 1: false} {
-		place := "/" + strings.Repeat("x", length-len("/"+"/"+dirPrefix+newTestID+"/"+socketFile))
-		_, _, err := makeDir([]string{place}, nil)
+		base := "/" + strings.Repeat("x", length-len("/"+"/"+dirPrefix+newTestID+"/"+socketFile))
+		_, _, err := makeDir([]string{base}, nil)
 		require.Equal(t, legal, errors.Is(err, fs.ErrNotExist), "%d: %v", length, err)
-		require.Equal(t, !legal, strings.Contains(err.Error(), place+": too long a path for a socket"))
+		require.Equal(t, !legal, strings.Contains(err.Error(), base+": too long a path for a socket"))
 		require.ErrorContains(t, err, "the directory of a job cannot be made: ")
 	}
 
@@ -128,8 +130,8 @@ func TestMakingDirectories(t *testing.T) {
 	require.Equal(t, fs.ModeDir|0o700, st.Mode(), dir)
 }
 
-// What is swept away is a directory of a job, private, old, and without a launcher.
-func TestWhatIsStale(t *testing.T) {
+// A stale directory is one of a job, private, old, and without a launcher.
+func TestStaleDirectories(t *testing.T) {
 	home := shortDir(t)
 	dir, _, err := makeDir([]string{home}, nil)
 	require.NoError(t, err)
@@ -153,7 +155,7 @@ func TestWhatIsStale(t *testing.T) {
 	require.NoError(t, os.Remove(link))
 	require.False(t, isStale(link))
 	require.NoError(t, os.WriteFile(link, nil, 0o600))
-	require.False(t, launcherDead(link), "it is no directory, and has no socket that could be dead")
+	require.False(t, launcherDead(link), "it is no directory, so it has no dead socket")
 	require.NoError(t, os.Remove(link))
 	require.False(t, isStale(link))
 
@@ -177,7 +179,8 @@ func TestWhatIsStale(t *testing.T) {
 	require.True(t, removeDead(dir))
 }
 
-// A launcher whose files cannot be removed says so when it closes; again it does nothing.
+// A launcher whose files cannot be removed returns that when it closes; a second Close does
+// nothing.
 func TestFilesThatCannotBeRemoved(t *testing.T) {
 	t.Chdir(t.TempDir())
 	s, err := NewServer(ServerConfig{Ranks: 1, bases: []string{"."}})
@@ -194,7 +197,7 @@ func TestFilesThatCannotBeRemoved(t *testing.T) {
 	require.DirExists(t, r.dir)
 }
 
-// Errors name what they are about, and match what they are.
+// Errors name the operation and the rank, and match their sentinels.
 func TestErrors(t *testing.T) {
 	cause := errors.New("cause")
 	require.EqualError(t, &Error{Op: "op", Rank: -1, Err: cause}, "launch: op: cause")

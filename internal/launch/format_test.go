@@ -16,7 +16,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// What processes of different builds tell each other stays as it is, byte by byte, unless Version
+// The formats between processes of different builds stay the same, byte by byte, unless Version
 // changes.
 func TestFormatsStay(t *testing.T) {
 	f := frame{kind: jobNotifies, rank: -2, code: 3, id: 1 << 40, key: "key", value: []byte("value")}
@@ -43,8 +43,8 @@ func TestFormatsStay(t *testing.T) {
 	require.Equal(t, []Side{Acceptor, Initiator}, []Side{Initiator.other(), Acceptor.other()})
 }
 
-// A frame is legal up to each of its bounds and not beyond, and its length is believed before what
-// follows is read, or memory is taken for it.
+// A frame is legal up to each of its bounds and not beyond. Its length is checked before the rest
+// is read or memory is allocated for it.
 func TestBoundsOfFrames(t *testing.T) {
 	raw := func(size, key int) []byte {
 		b := make([]byte, size)
@@ -90,14 +90,14 @@ func TestBoundsOfFrames(t *testing.T) {
 
 	f := frame{kind: rankPuts, key: "key", value: make([]byte, 1000)}
 	b := f.encode()
-	require.Equal(t, len(b), cap(b), "there is one piece of memory, of the right size")
+	require.Equal(t, len(b), cap(b), "one allocation of the right size")
 
 	for n, want := range map[int]string{0: "", 4095: strings.Repeat("x", 4095), 4096: strings.Repeat("x", 4096), 4097: strings.Repeat("x", 4093) + "...", 9000: strings.Repeat("x", 4093) + "..."} {
 		require.Equal(t, want, string(cut(strings.Repeat("x", n))), n)
 	}
 }
 
-// A card is legal up to each of its bounds, and what is no card is refused wherever it ends.
+// A card is legal up to each of its bounds, and a cut-off card is refused wherever it ends.
 func TestBoundsOfCards(t *testing.T) {
 	name := func(n int) string { return strings.Repeat("n", n) }
 	fill := map[string][]byte{} // with another address of n bytes, the card has MaxValue bytes
@@ -130,7 +130,7 @@ func TestBoundsOfCards(t *testing.T) {
 		}
 		require.NoError(t, err, row.wrong)
 		card, err = MakeCard("n", addrs)
-		if row.fill { // which is one byte too many
+		if row.fill { // one byte too many
 			require.ErrorIs(t, err, ErrLimit)
 			continue
 		}
@@ -177,8 +177,8 @@ func TestBoundsOfCards(t *testing.T) {
 	require.EqualError(t, err, fmt.Sprintf("card of rank 1: %v: a card of 0 bytes", ErrProtocol))
 }
 
-// stepwise is one end of a connection: it gives the bytes of reads, fails at the step-th call of
-// Read or Write with err, and counts them.
+// stepwise is an end of a connection that returns the bytes of reads, counts the calls of Read and
+// Write, and fails with err after step calls.
 type stepwise struct {
 	reads io.Reader
 	sent  bytes.Buffer
@@ -203,7 +203,7 @@ func (s *stepwise) Write(b []byte) (int, error) {
 	return s.sent.Write(b)
 }
 
-// A handshake ends at the first call that fails, with its error, and says nothing more.
+// A handshake ends at the first call that fails, with that call's error, and sends nothing more.
 func TestHandshakeFailsAtEachStep(t *testing.T) {
 	s := newSecret()
 	broken := fmt.Errorf("broken")
@@ -221,7 +221,7 @@ func TestHandshakeFailsAtEachStep(t *testing.T) {
 			require.Equal(t, step+1, w.calls, "side %d, step %d", side, step)
 		}
 	}
-	// Who does not know the secret does not come by with the initiator's own proof either.
+	// A peer without the secret fails even with the initiator's own proof.
 	hello := makeHello(Acceptor, nil)
 	for name, reflected := range map[string]bool{"zeros": false, "its own proof": true} {
 		answer := &bytes.Buffer{}
@@ -255,8 +255,8 @@ type writerFunc func(b []byte) (int, error)
 
 func (f writerFunc) Write(b []byte) (int, error) { return f(b) }
 
-// A hello is read to its end and no further. Of one of another version the greeting is read as
-// well, if it is one.
+// A hello is read to its end and no further. If its version differs, its greeting is read too if
+// that has a legal length.
 func TestBoundsOfHellos(t *testing.T) {
 	for _, row := range []struct {
 		change      func(b []byte)

@@ -15,8 +15,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// Ranks of two machines do everything at once, each from several goroutines, while the launchers do
-// what they do; then the job is ended under their hands.
+// Ranks of two machines make all calls at once, each from several goroutines, while the launchers
+// make theirs; then the job ends meanwhile.
 func TestAllRanksAtOnceHammer(t *testing.T) {
 	const own, others, rounds = 3, 3, 3
 	for range rounds {
@@ -85,7 +85,7 @@ func TestAllRanksAtOnceHammer(t *testing.T) {
 		all.Go(func() { s.Abort(&Abort{Rank: -1, Code: 1, Reason: "over"}) })
 		all.Wait()
 		for _, rank := range []int{2, own + 1, len(cs) - 1} {
-			// what the others say after their end is against the protocol
+			// frames that the other ranks send after their end violate the protocol
 			for {
 				if _, over := (<-ends[rank]).(*Abort); over {
 					break

@@ -25,7 +25,7 @@ func shortDir(t *testing.T) string {
 	return dir
 }
 
-// recordingRelay brings ranks to a job, and returns what the launcher says from then on, in words.
+// recordingRelay brings ranks to a job, and returns the launcher's orders as texts.
 func recordingRelay(t *testing.T, addr string, key *Key, ranks, first int) (*Relay, <-chan string, error) {
 	t.Helper()
 	said := make(chan string, 16)
@@ -43,8 +43,8 @@ func recordingRelay(t *testing.T, addr string, key *Key, ranks, first int) (*Rel
 	return r, said, err
 }
 
-// recordingServer is the launcher of a job with ranks on other machines. It returns what it hears
-// of those, in words.
+// recordingServer returns the launcher of a job with ranks on other machines, and its HostEvents as
+// texts.
 func recordingServer(t *testing.T, ranks, elsewhere int) (*Server, *Key, <-chan string) {
 	t.Helper()
 	heard := make(chan string, 16)
@@ -59,7 +59,7 @@ func recordingServer(t *testing.T, ranks, elsewhere int) (*Server, *Key, <-chan 
 	return s, &key, heard
 }
 
-// next returns what is said next, which may not take for ever.
+// next returns the next text; it fails the test if none comes.
 func next(t *testing.T, said <-chan string) string {
 	t.Helper()
 	select {
@@ -71,7 +71,7 @@ func next(t *testing.T, said <-chan string) string {
 	}
 }
 
-// A job on three machines is one job to its ranks, and what one launcher tells the others arrives.
+// A job on three machines is one job for its ranks, and the launchers' frames to each other arrive.
 func TestMachines(t *testing.T) {
 	s, key, heard := recordingServer(t, 5, 3)
 	a, saidA, err := recordingRelay(t, s.Addr(), key, 2, -1)
@@ -138,10 +138,10 @@ func TestMachines(t *testing.T) {
 	}
 	require.NoError(t, a.Close())
 	require.Contains(t, next(t, heard), "lost: ")
-	require.Empty(t, saidA, "who closes a relay does not hear that it is lost")
+	require.Empty(t, saidA, "OnLost is not called after Close")
 }
 
-// A launcher that does not keep to the protocol loses its connection, and the server says why.
+// A launcher that violates the protocol loses its connection, and the server reports why.
 func TestHostileLauncher(t *testing.T) {
 	s, key, heard := recordingServer(t, 100, 90)
 	greet := func(said []byte) (net.Conn, frame) {
@@ -190,8 +190,8 @@ func TestHostileLauncher(t *testing.T) {
 	}
 }
 
-// A launcher that answers with what a launcher does not say is named as such, whether before or
-// after it has taken the other one in.
+// An illegal frame of the launcher of the job is an error of the joining one, before and after that
+// one was admitted.
 func TestHostileListener(t *testing.T) {
 	for name, row := range map[string]struct {
 		answer, later frame

@@ -12,8 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// All connections between machines, at both ends, are given up when the other machine has vanished
-// for the time that is configured.
+// Keep-alive is set, with the configured time, at both ends of all connections between machines.
 func TestConnectionsBetweenMachinesAreKept(t *testing.T) {
 	key := Key(newSecret())
 	s := newTestServer(t, ServerConfig{Ranks: 2, Elsewhere: 1, Listen: "127.0.0.1:0", Key: &key, DeadAfter: 40 * time.Second})

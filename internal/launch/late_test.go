@@ -16,13 +16,13 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// late is how long callers have been asleep when something ends.
+// late is how long callers sleep before the end.
 const late = 300 * time.Millisecond
 
 var errEnough = errors.New("enough")
 
-// Each wait of a rank for others hears of each end that there is, though that comes long after the
-// caller has gone to sleep.
+// Each wait of a rank for others is ended by each kind of end, even long after the caller has gone
+// to sleep.
 func TestLateEnds(t *testing.T) {
 	waits := map[string]struct {
 		begin func(ctx context.Context, c *Client) error
@@ -54,7 +54,7 @@ func TestLateEnds(t *testing.T) {
 		"the rank dies":     {func(s *Server, _ []*Client, _ func(error)) { s.Ended(1, 137, "killed") }, ErrEnded, false},
 		"its socket ends":   {func(_ *Server, cs []*Client, _ func(error)) { _ = cs[1].c.Close() }, ErrEnded, false},
 		"abort":             {func(s *Server, _ []*Client, _ func(error)) { s.Abort(&Abort{Rank: 1, Code: 3, Reason: "no more"}) }, ErrAborted, false},
-		"abort by nobody":   {func(s *Server, _ []*Client, _ func(error)) { s.Abort(&Abort{Rank: -1, Code: 3, Reason: "no more"}) }, ErrAborted, false},
+		"abort of no rank":  {func(s *Server, _ []*Client, _ func(error)) { s.Abort(&Abort{Rank: -1, Code: 3, Reason: "no more"}) }, ErrAborted, false},
 		"cancel":            {func(_ *Server, _ []*Client, cancel func(error)) { cancel(errEnough) }, errEnough, false},
 		"the launcher goes": {func(s *Server, _ []*Client, _ func(error)) { _ = s.Close() }, ErrLauncherLost, true},
 		"it leaves itself":  {func(_ *Server, cs []*Client, _ func(error)) { _ = cs[0].Leave() }, ErrLeft, true},
@@ -99,8 +99,8 @@ func TestLateEnds(t *testing.T) {
 	}
 }
 
-// A launcher that takes a connection and says nothing does not keep a rank whose context ends, nor
-// one that says half of what it has to.
+// A launcher that accepts a connection and sends nothing, or only half of its hello, does not hold
+// up a rank whose context ends.
 func TestLateEndOfJoin(t *testing.T) {
 	for name, says := range map[string][]byte{"nothing": nil, "half a hello": []byte("weft")} {
 		t.Run(name, func(t *testing.T) {

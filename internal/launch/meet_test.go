@@ -19,7 +19,7 @@ import (
 	"weft/internal/lobby"
 )
 
-// bareHosts is a bare server of a job with ranks elsewhere, and what it hears of those.
+// bareHosts returns a bare server of a job with ranks elsewhere, and its HostEvents as texts.
 func bareHosts(ranks, elsewhere int) (*Server, <-chan string) {
 	heard := make(chan string, 16)
 	s := bareServer(ServerConfig{Ranks: ranks, Elsewhere: elsewhere})
@@ -35,7 +35,7 @@ func bareHosts(ranks, elsewhere int) (*Server, <-chan string) {
 	return s, heard
 }
 
-// guest is a connection from another machine; its other end is in the lobby.
+// dialUnproved returns a connection from another machine; its other end is in the lobby.
 func (s *Server) dialUnproved() (near, far net.Conn) {
 	near, far = net.Pipe()
 	s.hosts.lobby.Enter(far, s.hosts.over)
@@ -46,7 +46,7 @@ func (s *Server) dialUnproved() (near, far net.Conn) {
 	return near, far
 }
 
-// host is a launcher that has joined with ranks.
+// host returns the connection of a launcher that has joined with ranks.
 func (s *Server) host(t *testing.T, ranks int) net.Conn {
 	t.Helper()
 	near, _ := s.dialUnproved()
@@ -69,7 +69,8 @@ func (s *Server) countUnproved() int {
 	return len(s.unproved)
 }
 
-// A guest that does not say what it is, or says nothing that there is, is sent away, in time.
+// A connection that does not say what its other end is, or sends an unknown byte, is closed in
+// time.
 func TestTimeOfAnUnprovedConnection(t *testing.T) {
 	for name, row := range map[string]struct {
 		says []byte
@@ -100,8 +101,8 @@ func TestTimeOfAnUnprovedConnection(t *testing.T) {
 	}
 }
 
-// A launcher or a rank from another machine has as much time as it wants once it is taken in; what
-// the launcher says of a rank's end counts after what the rank has said.
+// A launcher or a rank from another machine has no time limit once it is admitted. The launcher's
+// notice of a rank's end counts after the rank's own frames.
 func TestTimeOfALauncher(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, heard := bareHosts(3, 2)
@@ -127,7 +128,7 @@ func TestTimeOfALauncher(t *testing.T) {
 		s.shut()
 		require.Empty(t, heard)
 	})
-	synctest.Test(t, func(t *testing.T) { // nobody wants to know
+	synctest.Test(t, func(t *testing.T) { // no HostEvents are set
 		s, _ := bareHosts(3, 2)
 		s.hosts.events = HostEvents{}
 		host := s.host(t, 2)
@@ -137,7 +138,7 @@ func TestTimeOfALauncher(t *testing.T) {
 		require.Len(t, s.hosts.list, 1)
 	})
 	synctest.Test(t, func(t *testing.T) {
-		// one that is refused, and one that gives way when it has proved itself
+		// one that is refused, and one that is evicted when it has just proved itself
 		s, heard := bareHosts(3, 2)
 		key := Secret(*s.hosts.key)
 		for _, way := range []bool{false, true} {
@@ -165,8 +166,8 @@ func TestTimeOfALauncher(t *testing.T) {
 	})
 }
 
-// Launchers of other machines are sent home together, within a moment, whether they listen or not;
-// from then on nobody is taken in.
+// Launchers of other machines are dismissed together, within endNotice, whether they read or not.
+// From then on no launcher is admitted.
 func TestTimeOfADismissal(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, heard := bareHosts(5, 4)
@@ -213,7 +214,8 @@ func TestTimeOfADismissal(t *testing.T) {
 	})
 }
 
-// Close ends whatever there is: guests, ranks, launchers, and what is about to be looked at.
+// Close ends all connections: unproved ones, those of ranks and launchers, and one that enters
+// meanwhile.
 func TestCloseEndsEverything(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, heard := bareHosts(5, 2)
@@ -224,8 +226,8 @@ func TestCloseEndsEverything(t *testing.T) {
 			ends = append(ends, s.joinSpread(t, r))
 		}
 		_ = s.joinSpread(t, 2).Close()
-		guest, _ := s.dialUnproved()
-		ends = append(ends, s.connect(), guest, s.host(t, 1))
+		other, _ := s.dialUnproved()
+		ends = append(ends, s.connect(), other, s.host(t, 1))
 		synctest.Wait()
 		require.Len(t, s.timers, 1)
 		timer := s.timers[2]
@@ -242,7 +244,7 @@ func TestCloseEndsEverything(t *testing.T) {
 		require.Empty(t, heard)
 		require.Zero(t, s.countUnproved())
 	})
-	synctest.Test(t, func(t *testing.T) { // the end of a process is another end of that kind
+	synctest.Test(t, func(t *testing.T) { // Ended stops the timer too
 		s := bareServer(ServerConfig{Ranks: 1})
 		_ = s.joinBare(t, 0).Close()
 		synctest.Wait()
@@ -262,7 +264,7 @@ func (s *Server) joinSpread(t *testing.T, rank int) net.Conn {
 	return c
 }
 
-// What a relay tells the launcher of the job, and hears from it.
+// The frames that a relay sends the launcher of the job, and receives from it.
 func TestTimeOfARelay(t *testing.T) {
 	relay := func() (*Relay, net.Conn, chan string) {
 		near, far := net.Pipe()

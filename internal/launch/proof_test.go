@@ -17,8 +17,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// The initiator tells the end of a connection from other errors, and how far the other side had
-// come; the acceptor does not care.
+// The initiator distinguishes the end of a connection from other errors, and knows how far the
+// other side had got; the acceptor does not.
 func TestConnectionsThatAreCutOff(t *testing.T) {
 	s := newSecret()
 	for cause, cut := range map[error]bool{io.EOF: true, io.ErrUnexpectedEOF: true, syscall.ECONNRESET: true, syscall.EPIPE: true, syscall.ETIMEDOUT: false, context.Canceled: false} {
@@ -27,7 +27,7 @@ func TestConnectionsThatAreCutOff(t *testing.T) {
 		for step, heard := range []bool{false, false, true, true} {
 			for _, side := range []Side{Initiator, Acceptor} {
 				if side == Acceptor && step == 3 {
-					continue // it has had a proof by then
+					continue // it has had the proof by then
 				}
 				_, err := Handshake(&stepwise{reads: bytes.NewReader(makeHello(side.other(), nil)), step: step, err: wrapped}, &s, "label", side, nil)
 				var off *cutError
@@ -60,8 +60,8 @@ func TestConnectionsThatAreCutOff(t *testing.T) {
 	require.EqualError(t, versionError(9), "protocol error: version 9 on the other side, 2 here; build launcher and program from the same weft")
 }
 
-// A connection that was cut off is tried again, ever more rarely, for the time of a handshake; but
-// only some times if the other side had said something.
+// A connection that was cut off is retried, at growing intervals, for the time of a handshake; but
+// only a few times if the other side's hello had arrived.
 func TestHowOftenAConnectionIsTried(t *testing.T) {
 	tries := func(ctx context.Context, err error) (at []time.Duration) {
 		start := time.Now()

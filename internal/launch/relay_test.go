@@ -23,14 +23,14 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// A rank and a launcher that greet give the other side the time of a handshake, for what it says of
-// itself as for its answer, and as much as it wants from then on.
+// A greeting rank or launcher gives the other side the time of a handshake for its hello and its
+// answer, and no limit from then on.
 func TestTimeOfAGreeting(t *testing.T) {
 	type greeter struct {
 		greet func(c net.Conn) error
 		label string
-		first []byte // what it says before its hello
-		says  frame  // what it is answered
+		first []byte // sent before its hello
+		says  frame  // the answer to it
 	}
 	key := Key(newSecret())
 	for name, g := range map[string]greeter{
@@ -41,7 +41,7 @@ func TestTimeOfAGreeting(t *testing.T) {
 			return (&Relay{cfg: RelayConfig{Ranks: 1, Key: &key}}).greet(c)
 		}, hostLabel, []byte{aLauncher}, frame{kind: jobAdmits, rank: 1, code: 2, key: newTestID}},
 	} {
-		for silent := range 3 { // from the beginning; from behind the handshake; not
+		for silent := range 3 { // 0: from the beginning; 1: after the handshake; 2: never
 			synctest.Test(t, func(t *testing.T) {
 				near, far := net.Pipe()
 				secret := Secret(key)
@@ -76,7 +76,7 @@ func TestTimeOfAGreeting(t *testing.T) {
 	}
 }
 
-// A greeting over a connection that is lost at any of its steps fails, and says why.
+// A greeting over a connection that is lost at any step fails with the reason.
 func TestGreetingsThatAreLost(t *testing.T) {
 	key := Key(newSecret())
 	greets := func(name string, steps int) (left int, err error) {
@@ -113,7 +113,7 @@ func TestGreetingsThatAreLost(t *testing.T) {
 	}
 }
 
-// losing is a connection that is lost when so many reads and writes are over.
+// losing is a connection that is lost after so many reads and writes.
 type losing struct {
 	net.Conn
 	left int
@@ -141,7 +141,7 @@ func (l *losing) Write(b []byte) (int, error) {
 	return l.Conn.Write(b)
 }
 
-// awaitStack returns when a goroutine is somewhere: when its stack has all of the words.
+// awaitStack returns when the stack of some goroutine contains all of the words.
 func awaitStack(t *testing.T, words ...string) {
 	t.Helper()
 	buf := make([]byte, 1<<20)
@@ -165,10 +165,10 @@ type passing struct {
 	rank   net.Conn
 	server net.Conn
 	heard  chan struct{}
-	passed chan struct{} // closed when it is over
+	passed chan struct{} // closed when pass has returned
 }
 
-// greeted returns one that the rank has greeted, and the launcher has heard that.
+// greeted returns a passing whose rank has sent its hello, which the launcher has received.
 func greeted(t *testing.T) *passing {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
@@ -207,8 +207,8 @@ func greeted(t *testing.T) *passing {
 	return p
 }
 
-// What is passed on between a rank and the launcher of the job arrives whole, also if one of them
-// does not read and the other ends; it is over when the launcher's side is.
+// Data between a rank and the launcher of the job arrives whole, even if one of them does not read
+// and the other ends. The relay passes data on until the launcher ends its side.
 func TestPassedOnWhole(t *testing.T) {
 	const most = 1 << 20
 	text := bytes.Repeat([]byte("0123456789abcdef"), most/16)
@@ -222,7 +222,7 @@ func TestPassedOnWhole(t *testing.T) {
 			}
 			close(wrote)
 		}()
-		if leaves { // the launcher says much, and the rank reads none of it before it ends
+		if leaves { // the launcher sends much, and the rank reads none of it before it ends
 			_, err := p.server.Write(text[:most/8])
 			require.NoError(t, err)
 		}
@@ -249,8 +249,8 @@ func TestPassedOnWhole(t *testing.T) {
 	}
 }
 
-// What a rank has said before it ended arrives, though the launcher has not read it yet and says
-// something that the rank does not get any more.
+// Frames that a rank has sent before it ended arrive, although the launcher has not read them yet
+// and sends frames that the rank does not get any more.
 func TestPassedOnToASlowLauncher(t *testing.T) {
 	p := greeted(t)
 	said := 0
@@ -272,7 +272,8 @@ func TestPassedOnToASlowLauncher(t *testing.T) {
 	require.NoError(t, p.server.Close())
 }
 
-// What does not begin as a rank does is not passed on, nor what nobody takes.
+// Connections that do not begin with a rank's hello are not passed on, and none is if the launcher
+// does not listen.
 func TestNotPassedOn(t *testing.T) {
 	dir := shortDir(t)
 	l, err := net.Listen("tcp", "127.0.0.1:0")
@@ -308,13 +309,13 @@ func TestNotPassedOn(t *testing.T) {
 		require.NotErrorIs(t, err, os.ErrDeadlineExceeded, name)
 		require.Empty(t, r.pipes)
 		if row.closed || row.addr != l.Addr() {
-			<-r.ranks[0] // whoever waits for the rank is told
+			<-r.ranks[0] // Settle does not wait
 		} else {
 			require.Empty(t, r.ranks)
 		}
 		_ = c.Close()
 	}
-	// The one that came when the relay was closed has been ended, and no other one came.
+	// The connection made while the relay was closed has been ended, and no other one was made.
 	c, err := l.Accept()
 	require.NoError(t, err)
 	require.NoError(t, c.SetReadDeadline(time.Now().Add(time.Minute)))
@@ -325,8 +326,8 @@ func TestNotPassedOn(t *testing.T) {
 	require.ErrorIs(t, err, os.ErrDeadlineExceeded)
 }
 
-// A launcher that cannot join closes its connections: those that were cut off before it tries
-// again, and the last one; and it leaves no file.
+// A launcher that cannot join closes its connections, each before it tries again, and leaves no
+// file.
 func TestJoiningAJobFails(t *testing.T) {
 	home := shortDir(t)
 	key := Key(newSecret())
@@ -341,10 +342,10 @@ func TestJoiningAJobFails(t *testing.T) {
 		require.NotErrorIs(t, err, os.ErrDeadlineExceeded)
 		_ = c.Close()
 	}
-	join := func(ctx context.Context, places ...string) <-chan error {
+	join := func(ctx context.Context, bases ...string) <-chan error {
 		result := make(chan error, 1)
 		go func() {
-			_, err := JoinJob(ctx, RelayConfig{Addr: l.Addr().String(), Key: &key, Ranks: 1, First: -1, Wait: time.Minute, bases: places, OnLost: func(error) {}})
+			_, err := JoinJob(ctx, RelayConfig{Addr: l.Addr().String(), Key: &key, Ranks: 1, First: -1, Wait: time.Minute, bases: bases, OnLost: func(error) {}})
 			result <- err
 		}()
 		return result
@@ -366,7 +367,7 @@ func TestJoiningAJobFails(t *testing.T) {
 	for _, handshake := range []bool{false, true} {
 		c := accept(handshake)
 		require.NoError(t, c.(*net.TCPConn).CloseWrite())
-		ended(c) // before it comes again
+		ended(c) // before the launcher tries again
 	}
 	c := accept(true)
 	_, err = c.Write((&frame{kind: jobRefuses, value: []byte("no room")}).encode())
@@ -394,9 +395,9 @@ func TestJoiningAJobFails(t *testing.T) {
 	require.Empty(t, list)
 }
 
-// A launcher waits for another one to listen, and says why it did not come to that: not that the
-// time is over, if there is something better.
-func TestNobodyListensYet(t *testing.T) {
+// A launcher waits for another one to listen. If that does not happen, its error is a timeout only
+// if there is no better reason.
+func TestLauncherThatDoesNotListen(t *testing.T) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	require.NoError(t, err)
 	addr := l.Addr().String()
@@ -429,15 +430,15 @@ func TestNobodyListensYet(t *testing.T) {
 	require.NoError(t, r.c.Close())
 }
 
-// Launchers go on listening when connections cannot be taken for a while.
+// Launchers go on listening when connections cannot be accepted for a while.
 func TestListeningGoesOn(t *testing.T) {
 	s, key := spreadServer(t, 3, 1)
 	r, err := testRelay(t, s.Addr(), key, 1)
 	require.NoError(t, err)
 	past := time.Now().Add(-time.Hour)
-	for who, l := range map[string]interface{ SetDeadline(time.Time) error }{"(*Server).accept(": s.l, "(*Server).acceptHosts(": s.hosts.l.(*net.TCPListener), "(*Relay).accept(": r.l} {
+	for function, l := range map[string]interface{ SetDeadline(time.Time) error }{"(*Server).accept(": s.l, "(*Server).acceptHosts(": s.hosts.l.(*net.TCPListener), "(*Relay).accept(": r.l} {
 		require.NoError(t, l.SetDeadline(past))
-		awaitStack(t, "launch."+who, "[sleep]")
+		awaitStack(t, "launch."+function, "[sleep]")
 		require.NoError(t, l.SetDeadline(time.Time{}))
 	}
 	for _, p := range []*Identity{s.Identity(0), r.Identity(2)} {
@@ -445,7 +446,8 @@ func TestListeningGoesOn(t *testing.T) {
 		require.NoError(t, err)
 		require.NoError(t, c.Leave())
 	}
-	// A connection that comes while the launcher closes is ended, and nobody listens any more.
+	// A connection that is made while the launcher closes is ended, and the launcher does not
+	// listen any more.
 	for dir, set := range map[string]func(closed bool){
 		s.dir: func(closed bool) { s.mu.Lock(); s.closed = closed; s.mu.Unlock() },
 		r.dir: func(closed bool) { r.mu.Lock(); r.closed = closed; r.mu.Unlock() },
@@ -459,14 +461,15 @@ func TestListeningGoesOn(t *testing.T) {
 		set(false)
 	}
 	require.Zero(t, s.countUnproved())
-	require.Eventually(t, func() bool { // the ranks that have left may not have been let go yet
+	require.Eventually(t, func() bool {
+		// the relay may not have released the ranks that have left yet
 		r.mu.Lock()
 		defer r.mu.Unlock()
 		return len(r.pipes) == 0
 	}, time.Minute, time.Millisecond)
 }
 
-// Where a launcher cannot listen for others, nothing is left of what it has made.
+// A launcher that cannot listen for others leaves no files.
 func TestListeningForOthersFails(t *testing.T) {
 	home := shortDir(t)
 	key := Key(newSecret())
@@ -476,7 +479,7 @@ func TestListeningForOthersFails(t *testing.T) {
 	require.ErrorContains(t, err, "launch: serve: listen tcp: ")
 	require.NoDirExists(t, dir)
 	if sockets, err := os.ReadFile("/proc/net/unix"); err == nil {
-		require.NotContains(t, string(sockets), dir, "nobody listens any more")
+		require.NotContains(t, string(sockets), dir, "it does not listen any more")
 	}
 	s, err = NewServer(ServerConfig{Ranks: 1, bases: []string{filepath.Join(home, "missing")}})
 	require.Nil(t, s)

@@ -15,14 +15,14 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// bareServer is a Server without files and listeners, for connections that a test makes.
+// bareServer returns a Server without files and listeners, for connections that a test makes.
 func bareServer(cfg ServerConfig) *Server {
 	s := &Server{cfg: cfg, id: newTestID, secret: newSecret(), space: newSpace(cfg.Ranks), conns: make([]*conn, cfg.Ranks), unproved: map[net.Conn]bool{}, timers: map[int]*time.Timer{}}
 	s.hosts.taken = make([]bool, cfg.Elsewhere)
 	return s
 }
 
-// shut is what Close does to a bare server.
+// shut closes a bare server.
 func (s *Server) shut() {
 	s.mu.Lock()
 	s.closed = true
@@ -35,7 +35,7 @@ func (s *Server) shut() {
 	s.wg.Wait()
 }
 
-// connect has s serve a connection, which it returns the other end of.
+// connect makes s serve a connection, and returns its other end.
 func (s *Server) connect() net.Conn {
 	near, far := net.Pipe()
 	s.mu.Lock()
@@ -55,7 +55,7 @@ func (s *Server) greetAs(t *testing.T, c net.Conn, said []byte) frame {
 	return f
 }
 
-// joinBare is a rank that has joined.
+// joinBare returns the connection of a rank that has joined.
 func (s *Server) joinBare(t *testing.T, rank int) net.Conn {
 	t.Helper()
 	c := s.connect()
@@ -64,7 +64,7 @@ func (s *Server) joinBare(t *testing.T, rank int) net.Conn {
 	return c
 }
 
-// A connection has the time of a handshake to prove itself, and as much as it wants from then on.
+// A connection has the time of a handshake to prove itself, and no limit from then on.
 func TestTimeOfAHandshake(t *testing.T) {
 	for name, says := range map[string]int{"nothing": 0, "half a hello": 7, "a hello": helloSize} {
 		synctest.Test(t, func(t *testing.T) {
@@ -101,8 +101,8 @@ func TestTimeOfAHandshake(t *testing.T) {
 	})
 }
 
-// Who proves itself and is no rank that may join is told why, or hears nothing if it does not even
-// say which it is, or is too late.
+// A peer that proves itself but is no rank that may join is told why. It hears nothing if it does
+// not say which rank it is, or is too late.
 func TestGreetingsOfRanks(t *testing.T) {
 	for name, row := range map[string]struct {
 		said []byte
@@ -154,13 +154,13 @@ func TestGreetingsOfRanks(t *testing.T) {
 	}
 }
 
-// A rank whose connection ends is lost if the end of its process does not become known in time, and
-// lost once; how it ended is what the others hear.
+// A rank whose connection ends is lost, once, if the end of its process does not become known in
+// time. Otherwise the others hear how the process ended.
 func TestTimeOfALoss(t *testing.T) {
 	for name, row := range map[string]struct {
 		says frame
 		then func(s *Server)
-		want string // what OnLost and rank 1 hear; "" nothing
+		want string // the text that OnLost and rank 1 hear; "": none
 	}{
 		"its end":      {frame{}, func(*Server) {}, "its connection to the launcher ended"},
 		"wrong kind":   {frame{kind: jobKills}, func(*Server) {}, fmt.Sprintf("protocol error: a rank does not send frames of kind %d", jobKills)},
@@ -213,7 +213,7 @@ func TestTimeOfALoss(t *testing.T) {
 			s.shut()
 		})
 	}
-	synctest.Test(t, func(t *testing.T) { // nobody wants to know
+	synctest.Test(t, func(t *testing.T) { // OnLost is not set
 		s := bareServer(ServerConfig{Ranks: 1})
 		_ = s.joinBare(t, 0).Close()
 		time.Sleep(endNotice)
@@ -227,7 +227,7 @@ func TestTimeOfALoss(t *testing.T) {
 	})
 }
 
-// The end of a process waits for the end of its connection, but not for ever.
+// Settle waits for the end of a connection, but not for ever.
 func TestTimeOfSettling(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := bareServer(ServerConfig{Ranks: 2})
@@ -266,7 +266,7 @@ func TestTimeOfSettling(t *testing.T) {
 	})
 }
 
-// A rank asks for the end of the job with any number; it is an exit status that ends the job.
+// A rank may abort the job with any number; one that is no exit status becomes 1.
 func TestStatusOfAnAbort(t *testing.T) {
 	asked := make(chan Abort, 8)
 	synctest.Test(t, func(t *testing.T) {
@@ -288,7 +288,7 @@ func TestStatusOfAnAbort(t *testing.T) {
 	})
 }
 
-// A rank that joins late hears of all who have ended, before anything else.
+// A rank that joins late hears of all ended ranks before anything else.
 func TestLateRankHearsOfDeaths(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := bareServer(ServerConfig{Ranks: 4, Elsewhere: 2, Part: func(rank int) int { return 10 + rank }})

@@ -29,13 +29,13 @@ func TestMain(m *testing.M) {
 	endProcess = func(rank int, _ error) {
 		select {
 		case exits <- rank:
-		default: // no test wants to know
+		default: // no test reads more
 		}
 	}
 	os.Exit(leaktest.Main(m))
 }
 
-// newTestServer returns a server in a directory of the test's own.
+// newTestServer returns a server with its files in a fresh directory.
 func newTestServer(t *testing.T, cfg ServerConfig) *Server {
 	t.Helper()
 	dir, err := os.MkdirTemp("", "l") // t.TempDir is too long for a socket
@@ -53,7 +53,7 @@ func newTestServer(t *testing.T, cfg ServerConfig) *Server {
 	return s
 }
 
-// joinAll joins all ranks and has them leave at the end of the test.
+// joinAll joins all ranks, which leave at the end of the test.
 func joinAll(t *testing.T, s *Server) []*Client {
 	t.Helper()
 	var cs []*Client
@@ -97,7 +97,7 @@ func TestPutAndGet(t *testing.T) {
 	cancel(errors.New("enough"))
 	_, err = cs[0].Get(ctx, 2, "never")
 	require.ErrorContains(t, err, "enough")
-	require.NoError(t, cs[2].Put("never", []byte("nobody waits any more")))
+	require.NoError(t, cs[2].Put("never", []byte("no rank waits any more")))
 	v, err = cs[0].Get(t.Context(), 2, "never")
 	require.NoError(t, err)
 	require.NotEmpty(t, v)
@@ -185,8 +185,8 @@ func TestExchange(t *testing.T) {
 	}
 }
 
-// A second exchange of a rank is refused while its first one waits, and the first one is not
-// harmed.
+// A second exchange of a rank is refused while its first one waits, and does not affect the first
+// one.
 func TestOneExchangeAtATime(t *testing.T) {
 	cs := joinAll(t, newTestServer(t, ServerConfig{Ranks: 2}))
 	got := make(chan string, 1)
@@ -239,14 +239,14 @@ func TestMeet(t *testing.T) {
 	require.NotEqual(t, cs[0].Node(), cs[1].Node())
 }
 
-// news returns what a client's watchers hear.
+// news returns the errors that a client's watchers get.
 func news(c *Client) <-chan error {
 	ch := make(chan error, 64)
 	c.Watch(func(err error) { ch <- err })
 	return ch
 }
 
-// Whatever waits for a rank that ends hears of it, whether it began to wait before or after.
+// Each wait for a rank that ends fails with its death, whether it began before or after the end.
 func TestDeaths(t *testing.T) {
 	s := newTestServer(t, ServerConfig{Ranks: 4})
 	cs := joinAll(t, s)[:3]
@@ -274,14 +274,13 @@ func TestDeaths(t *testing.T) {
 	require.ErrorIs(t, cs[2].Fence(t.Context()), ErrEnded, "and for good")
 	_, err := cs[2].Get(t.Context(), 3, "k")
 	require.ErrorIs(t, err, ErrEnded)
-	require.ErrorIs(t, <-news(cs[2]), ErrEnded, "who begins to watch hears of the past")
+	require.ErrorIs(t, <-news(cs[2]), ErrEnded, "a late watcher hears of earlier deaths")
 	require.NoError(t, cs[1].Put("still", nil))
 	_, err = cs[0].Get(t.Context(), 1, "still")
 	require.NoError(t, err)
 }
 
-// A rank that has left is missed where it would be waited for, and is not a death until its process
-// ends.
+// Waits for a rank that has left fail, but the rank is not dead until its process ends.
 func TestLeaving(t *testing.T) {
 	s := newTestServer(t, ServerConfig{Ranks: 2})
 	cs := joinAll(t, s)
@@ -315,7 +314,7 @@ func TestLostConnection(t *testing.T) {
 	require.Empty(t, heard, "a rank dies once")
 }
 
-// A rank that does not keep to the protocol loses its connection, and harms nobody else.
+// A rank that violates the protocol loses its connection, and does not affect other ranks.
 func TestHostileRank(t *testing.T) {
 	for name, row := range map[string]struct {
 		send []byte
@@ -340,7 +339,7 @@ func TestHostileRank(t *testing.T) {
 			require.NoError(t, err)
 		})
 	}
-	// Many gets that wait are refused; what does not read is dropped.
+	// Too many waiting gets are refused.
 	lost := make(chan string, 1)
 	s := newTestServer(t, ServerConfig{Ranks: 2, OnLost: func(_ int, how string) { lost <- how }})
 	cs := joinAll(t, s)
@@ -353,7 +352,7 @@ func TestHostileRank(t *testing.T) {
 	require.Contains(t, <-lost, "gets wait at one time")
 }
 
-// Whoever does not know the secret does not come in.
+// A peer that does not know the secret is refused.
 func TestUnknownPeer(t *testing.T) {
 	s := newTestServer(t, ServerConfig{Ranks: 1})
 	c, err := net.Dial("unix", filepath.Join(s.dir, socketFile))
@@ -391,7 +390,7 @@ func TestAbort(t *testing.T) {
 func TestLauncherGoes(t *testing.T) {
 	s := newTestServer(t, ServerConfig{Ranks: 100})
 	var cs []*Client
-	for _, r := range []int{97, 98} { // other tests have no such ranks
+	for _, r := range []int{97, 98} { // no other test has these ranks
 		c, err := s.Identity(r).Join(t.Context())
 		require.NoError(t, err)
 		cs = append(cs, c)
@@ -407,15 +406,15 @@ func TestLauncherGoes(t *testing.T) {
 		require.ErrorIs(t, c.Put("k", nil), ErrLauncherLost)
 		require.ErrorIs(t, c.Fence(t.Context()), ErrLauncherLost)
 	}
-	for r := range exits { // such a rank ends, if not by itself
+	for r := range exits { // such a rank is ended if it does not end by itself
 		if r == 97 || r == 98 {
 			break
 		}
 	}
 }
 
-// A launcher that is killed removes nothing; a rank that loses it does, and one that has left does
-// not care. A launcher that lives keeps its files, whatever rank it drops.
+// A launcher that is killed removes nothing. A rank that loses it removes the files, and one that
+// has left does not. If the launcher lives, a rank that it drops removes nothing.
 func TestFilesOfADeadLauncher(t *testing.T) {
 	for name, row := range map[string]struct{ dead, left, stay bool }{
 		"dead": {true, false, false}, "dead, and the rank has left": {true, true, true}, "alive": {false, false, true},
@@ -443,7 +442,7 @@ func TestFilesOfADeadLauncher(t *testing.T) {
 func TestJoinGivesUp(t *testing.T) {
 	s := newTestServer(t, ServerConfig{Ranks: 1})
 	require.NoError(t, s.l.Close())
-	l, err := net.Listen("unix", filepath.Join(s.dir, socketFile)) // nobody accepts
+	l, err := net.Listen("unix", filepath.Join(s.dir, socketFile)) // it does not accept
 	require.NoError(t, err)
 	defer l.Close()
 	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Millisecond)

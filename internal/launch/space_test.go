@@ -11,7 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// said is what posts say, one word each: to whom, what, and with which numbers and texts.
+// said describes posts, a word each: receiver, kind, id, rank, code, key and value.
 func said(out []post) string {
 	names := map[kind]string{jobAnswers: "answers", jobDenies: "denies", jobShares: "shares", jobShared: "shared", jobFails: "fails", jobNotifies: "notifies"}
 	var words []string
@@ -22,8 +22,9 @@ func said(out []post) string {
 	return strings.Join(words, " ")
 }
 
-// What three ranks do, and what the launcher says because of each step: all of it, in its order.
+// The steps of three ranks, and all frames that the launcher sends because of each, in their order.
 func TestScriptsOfSpace(t *testing.T) {
+	// RANK VERB ARGUMENTS; RECEIVER<VERB/ID/RANK/CODE/KEY/VALUE
 	type step struct{ does, said string }
 	for name, script := range map[string][]step{
 		"get": {
@@ -117,7 +118,7 @@ func TestScriptsOfSpace(t *testing.T) {
 	}
 }
 
-// What mourn says of an end, mourned reads again; what it does not say is refused.
+// parseNotice parses the frames that notice makes, and refuses others.
 func TestParseNotice(t *testing.T) {
 	for _, d := range []Death{
 		{Rank: 1, Code: 2, How: "how"}, {Rank: 0, Code: -1, How: "", Clean: true}, {Rank: 3, Code: 255, How: "how", Cause: &Blame{Rank: 0, Certain: true, Reason: "why"}},
@@ -148,8 +149,8 @@ func TestParseNotice(t *testing.T) {
 	}
 }
 
-// The others are told of the cause that counts: the first certain one of another rank, if it says
-// why, or else the rank's own.
+// The other ranks hear of the cause that counts: the first certain blame of another rank, if it has
+// a reason, or else the rank's blame of itself.
 func TestCauses(t *testing.T) {
 	own := &Blame{Rank: 0}
 	for _, row := range []struct {

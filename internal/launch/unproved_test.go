@@ -17,7 +17,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// spreadServer is the launcher of a job with ranks on other machines.
+// spreadServer returns the launcher of a job with ranks on other machines.
 func spreadServer(t *testing.T, ranks, elsewhere int) (*Server, *Key) {
 	key := Key(newSecret())
 	s := newTestServer(t, ServerConfig{Ranks: ranks, Elsewhere: elsewhere, Listen: "127.0.0.1:0", Key: &key})
@@ -35,7 +35,7 @@ func testRelay(t *testing.T, addr string, key *Key, ranks int) (*Relay, error) {
 	return r, err
 }
 
-// Connections that prove nothing keep neither a launcher out nor its ranks.
+// Idle connections keep out neither a launcher nor its ranks.
 func TestIdleConnectionsAreEvicted(t *testing.T) {
 	s, key := spreadServer(t, 2, 1)
 	idle := func() {
@@ -54,8 +54,8 @@ func TestIdleConnectionsAreEvicted(t *testing.T) {
 	require.NoError(t, c.Leave())
 }
 
-// fickle passes connections on to addr, but for the first ones: after so many bytes from there, and
-// before a proof has gone there, it closes these.
+// fickle returns the address of a proxy to addr. It closes each of the first connections after so
+// many bytes from addr, and before a proof has reached addr. It passes the others on.
 func fickle(t *testing.T, addr string, first int, after int64) string {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	require.NoError(t, err)
@@ -87,9 +87,9 @@ func fickle(t *testing.T, addr string, first int, after int64) string {
 	return l.Addr().String()
 }
 
-// A launcher and a rank that had to give way come again.
+// A launcher and a rank whose connections are evicted try again.
 func TestEvictedPeersRetry(t *testing.T) {
-	for what, after := range map[string]int64{"before the hello": 0, "in the hello": 7, "behind the hello": helloSize + int64(len(newTestID))} {
+	for what, after := range map[string]int64{"before the hello": 0, "in the hello": 7, "after the hello": helloSize + int64(len(newTestID))} {
 		t.Run(what, func(t *testing.T) {
 			s, key := spreadServer(t, 2, 1)
 			r, err := testRelay(t, fickle(t, s.Addr(), 3, after), key, 1)
@@ -102,14 +102,14 @@ func TestEvictedPeersRetry(t *testing.T) {
 	}
 }
 
-// One that had to give way when it had just proved itself comes again as well.
+// A launcher whose connection is evicted just after its proof tries again too.
 func TestEvictionAtTheLastMoment(t *testing.T) {
 	key := Key(newSecret())
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	require.NoError(t, err)
 	defer l.Close()
 	done := make(chan error, 1)
-	go func() { // a server whose lobby has closed the first connection
+	go func() { // a server whose lobby evicts the first connection
 		for n := 0; ; n++ {
 			c, err := l.Accept()
 			if err != nil {
@@ -139,8 +139,8 @@ func TestEvictionAtTheLastMoment(t *testing.T) {
 	require.NoError(t, <-done)
 }
 
-// Who does not know the secret hears of it soon, and not in the ten seconds in which one who gave
-// way comes again.
+// A launcher with a wrong secret fails soon, and does not retry for ten seconds as an evicted one
+// does.
 func TestWrongSecretIsReportedSoon(t *testing.T) {
 	s, _ := spreadServer(t, 2, 1)
 	other := Key(newSecret())
@@ -150,7 +150,7 @@ func TestWrongSecretIsReportedSoon(t *testing.T) {
 	require.Less(t, time.Since(start), handshakeTime/2)
 }
 
-// A try ends with its context.
+// retryHandshake ends with its context.
 func TestRetryHandshake(t *testing.T) {
 	ctx, cancel := context.WithCancel(context.Background())
 	n := 0

@@ -11,8 +11,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// An acceptor of another version says which it has, so that the initiator can tell and does not try
-// again.
+// An acceptor of another version sends its version, so that the initiator reports it and does not
+// try again.
 func TestHandshakeOfAnotherVersion(t *testing.T) {
 	near, far := net.Pipe()
 	defer near.Close()
@@ -34,7 +34,7 @@ func TestHandshakeOfAnotherVersion(t *testing.T) {
 	require.ErrorIs(t, err, ErrProtocol)
 	require.ErrorContains(t, err, fmt.Sprintf("version %d on the other side, %d here", Version+1, Version))
 
-	// The initiator's side of it.
+	// The same from the initiator's side.
 	near, far = net.Pipe()
 	defer near.Close()
 	go func() {

@@ -54,7 +54,7 @@ func FuzzDecode(f *testing.F) {
 			return
 		}
 		require.Equal(t, b, fr.encode()[4:], "what is accepted is what would be sent")
-		// Neither side comes to harm by it, whatever it is.
+		// No frame harms either side.
 		s := newSpace(3)
 		_, err = s.join(1)
 		require.NoError(t, err)
@@ -131,16 +131,16 @@ func TestHandshake(t *testing.T) {
 	require.NotEqual(t, s, other)
 	_, errs = shake(&s, &other, "a", "a")
 	require.ErrorIs(t, errs[1], ErrSecret)
-	require.Error(t, errs[0], "and gets no proof to look at")
+	require.Error(t, errs[0], "and gets no proof")
 	_, errs = shake(&s, &s, "a", "b")
-	require.ErrorIs(t, errs[1], ErrSecret, "each use has proofs of its own")
+	require.ErrorIs(t, errs[1], ErrSecret, "a proof is valid for one label only")
 
 	_, err := Handshake(nil, &s, "a", Initiator, make([]byte, maxGreeting+1))
 	require.ErrorIs(t, err, ErrLimit)
 	require.NotContains(t, s.String(), string(s[:]))
 }
 
-// What one side of a handshake does not take.
+// The messages that a side of a handshake refuses.
 func TestHandshakeRefuses(t *testing.T) {
 	s := newSecret()
 	hello := makeHello(Initiator, nil)
@@ -173,7 +173,7 @@ func FuzzHandshake(f *testing.F) {
 			io.Reader
 			io.Writer
 		}{bytes.NewReader(b), &sent}, &s, "a", Acceptor, nil)
-		require.Error(t, err, "nobody guesses a proof")
+		require.Error(t, err, "no one guesses a proof")
 		require.LessOrEqual(t, sent.Len(), helloSize)
 	})
 }
