@@ -60,7 +60,7 @@ func TestCauseOfAnEnd(t *testing.T) {
 		{[]Blame{{Rank: 1, Certain: true}, own}, &own},
 		{[]Blame{{Rank: 1, Certain: true}}, nil},
 		{[]Blame{{Rank: 1, Reason: "perhaps"}, own}, &own},
-		{[]Blame{{Rank: -1, Certain: true, Reason: "somebody"}, own}, &own},
+		{[]Blame{{Rank: -1, Certain: true, Reason: "unknown"}, own}, &own},
 	} {
 		s := newTestServer(t, ServerConfig{Ranks: 2})
 		cs := joinAll(t, s)

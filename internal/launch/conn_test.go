@@ -166,7 +166,7 @@ func TestSameFrames(t *testing.T) {
 	none := frame{kind: 1}
 	for what, change := range map[string]func(f *frame){
 		"kind": func(f *frame) { f.kind++ }, "rank": func(f *frame) { f.rank++ }, "code": func(f *frame) { f.code++ }, "id": func(f *frame) { f.id++ },
-		"key": func(f *frame) { f.key = "l" }, "length": func(f *frame) { f.value = v[:2] }, "place": func(f *frame) { f.value = []byte("abc") }, "no value": func(f *frame) { f.value = nil },
+		"key": func(f *frame) { f.key = "l" }, "length": func(f *frame) { f.value = v[:2] }, "address": func(f *frame) { f.value = []byte("abc") }, "no value": func(f *frame) { f.value = nil },
 	} {
 		g := f
 		require.True(t, sameFrame(&f, &g))

@@ -111,7 +111,7 @@ func TestSweep(t *testing.T) {
 	require.NoError(t, os.WriteFile(filepath.Join(dead, "secret"), nil, 0o600))
 	young, _, err := makeDir([]string{home}, nil)
 	require.NoError(t, err)
-	other := filepath.Join(home, "weft-job-of-somebody")
+	other := filepath.Join(home, "weft-job-of-another")
 	require.NoError(t, os.Mkdir(other, 0o700))
 	for _, d := range []string{dead, other} {
 		require.NoError(t, os.Chtimes(d, old, old))

@@ -32,7 +32,7 @@ func Detect() (*Identity, error) {
 	case dir == "" && rank == "":
 		return nil, nil
 	case dir == "":
-		return nil, envError("%s=%q without %s; a launcher sets both, and nobody else should", env.Rank.Name, rank, env.Job.Name)
+		return nil, envError("%s=%q without %s; only a launcher should set them", env.Rank.Name, rank, env.Job.Name)
 	}
 	n, err := strconv.Atoi(ranks)
 	if err != nil || n < 1 || n > MaxRanks {
@@ -65,7 +65,7 @@ func init() {
 	}
 	env.Rank.Check, env.Job.Check, env.Bound.Check = detect, detect, func(text string) error {
 		if _, err := bind.ParseSet(text); err != nil {
-			return fmt.Errorf("%s=%q; %w. A launcher sets it, and nobody else should", env.Bound.Name, text, err)
+			return fmt.Errorf("%s=%q; %w. Only a launcher should set it", env.Bound.Name, text, err)
 		}
 		return nil
 	}

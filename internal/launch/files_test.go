@@ -218,7 +218,7 @@ func TestErrors(t *testing.T) {
 		} else {
 			require.ErrorContains(t, err, wrong)
 			require.ErrorContains(t, err, "is not a processor")
-			require.ErrorContains(t, err, "A launcher sets it, and nobody else should")
+			require.ErrorContains(t, err, "Only a launcher should set it")
 		}
 	}
 	for _, name := range []string{env.Rank.Name, env.Ranks.Name, env.Job.Name, env.Bound.Name} {
@@ -227,7 +227,7 @@ func TestErrors(t *testing.T) {
 		require.False(t, Reserved(name+"X"))
 	}
 	require.False(t, Reserved(env.Node.Name))
-	for _, row := range []struct{ job, rank, want string }{{"", "", ""}, {"", "1", `WEFT_RANK="1" without WEFT_JOB; a launcher sets both, and nobody else should`}, {"/d", "", `WEFT_RANK=""; it is a number from 0 to 1, one less than WEFT_RANKS`}} {
+	for _, row := range []struct{ job, rank, want string }{{"", "", ""}, {"", "1", `WEFT_RANK="1" without WEFT_JOB; only a launcher should set them`}, {"/d", "", `WEFT_RANK=""; it is a number from 0 to 1, one less than WEFT_RANKS`}} {
 		t.Setenv(env.Job.Name, row.job)
 		t.Setenv(env.Rank.Name, row.rank)
 		t.Setenv(env.Ranks.Name, "2")

@@ -199,7 +199,7 @@ func TestTimeOfADismissal(t *testing.T) {
 		_ = a.Close()
 		_ = b.Close()
 		s.wg.Wait()
-		require.Empty(t, heard, "the job is over: nobody is lost")
+		require.Empty(t, heard, "the job is over: no launcher is lost")
 	})
 	synctest.Test(t, func(t *testing.T) {
 		s, _ := bareHosts(5, 4)
@@ -293,7 +293,7 @@ func TestTimeOfARelay(t *testing.T) {
 		require.Nil(t, r.Blames(0))
 		r.Abort(nil)
 		start := time.Now()
-		r.Ended(3, 0, "nobody listens")
+		r.Ended(3, 0, "no listener")
 		require.Equal(t, handshakeTime, time.Since(start))
 		_, err := r.up.Write([]byte{1})
 		require.ErrorIs(t, err, os.ErrDeadlineExceeded)

@@ -293,7 +293,7 @@ func TestNotPassedOn(t *testing.T) {
 	}{
 		"no hello": {[]byte(strings.Repeat("GET /", 10)), l.Addr(), false}, "an acceptor": {makeHello(Acceptor, make([]byte, 4)), l.Addr(), false},
 		"a short greeting": {makeHello(Initiator, make([]byte, 3)), l.Addr(), false}, "a long greeting": {makeHello(Initiator, make([]byte, 5)), l.Addr(), false},
-		"nobody listens": {rank, closedPort.Addr(), false}, "the relay is closed": {rank, l.Addr(), true},
+		"no listener": {rank, closedPort.Addr(), false}, "the relay is closed": {rank, l.Addr(), true},
 	} {
 		c, err := net.DialUnix("unix", nil, ul.Addr().(*net.UnixAddr))
 		require.NoError(t, err)
@@ -422,7 +422,7 @@ func TestLauncherThatDoesNotListen(t *testing.T) {
 	awaitStack(t, "launch.dialUntilListening", "[select]")
 	l, err = net.Listen("tcp", addr)
 	if err != nil {
-		t.Skipf("somebody else has the port: %v", err)
+		t.Skipf("another process has the port: %v", err)
 	}
 	defer l.Close()
 	r := <-got

@@ -485,9 +485,9 @@ func TestNoGoroutineIsLeft(t *testing.T) {
 			require.NoError(t, err)
 			cs = append(cs, c)
 		}
-		stranger, err := net.Dial("unix", filepath.Join(s.dir, socketFile))
+		other, err := net.Dial("unix", filepath.Join(s.dir, socketFile))
 		require.NoError(t, err)
-		defer stranger.Close()
+		defer other.Close()
 		_ = cs[1].c.Close()
 		require.NoError(t, cs[0].Leave())
 		<-cs[1].Lost()

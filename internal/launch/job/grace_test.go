@@ -104,7 +104,7 @@ func TestSignalDuringJoin(t *testing.T) {
 	mute, err := net.Listen("tcp", "127.0.0.1:0")
 	require.NoError(t, err)
 	defer mute.Close()
-	for what, addr := range map[string]string{"nobody": l.Addr().String(), "somebody who says nothing": mute.Addr().String()} {
+	for what, addr := range map[string]string{"no listener": l.Addr().String(), "a silent listener": mute.Addr().String()} {
 		t.Run(what, func(t *testing.T) {
 			signals := make(chan os.Signal, 16)
 			signals <- syscall.SIGUSR1

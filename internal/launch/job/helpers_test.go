@@ -69,7 +69,7 @@ var roles = map[string]func() int{
 		select {}
 	},
 	"bytes": bytesRole,
-	"mourn": func() int {
+	"watch": func() int {
 		return joined(func(c *launch.Client) int {
 			if c.Rank() == 1 {
 				return exitNow(9)

@@ -72,7 +72,7 @@ func TestExitStatuses(t *testing.T) {
 }
 
 func TestOthersHearOfADeath(t *testing.T) {
-	o := run(t, Spec{KeepGoing: true, Parts: []Part{role("mourn", 3)}})
+	o := run(t, Spec{KeepGoing: true, Parts: []Part{role("watch", 3)}})
 	require.Equal(t, 9, o.status)
 	require.Equal(t, "rank 1 has ended: exit status 9\nrank 1 has ended: exit status 9\n", o.out)
 }

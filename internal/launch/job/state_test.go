@@ -76,7 +76,7 @@ func TestEventsEndAJob(t *testing.T) {
 			require.Equal(t, []launch.Abort{row.abort}, n.aborts)
 			require.Equal(t, ending, r.state)
 			require.NotNil(t, r.grace)
-			require.Equal(t, name == "too late", r.live == 1, "nobody is waited for who has not joined")
+			require.Equal(t, name == "too late", r.live == 1, "the job does not wait for launchers that have not joined")
 			require.LessOrEqual(t, r.live, 1)
 			require.True(t, r.termed)
 			grace := r.grace
