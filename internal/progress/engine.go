@@ -54,7 +54,7 @@ type Engine struct {
 	last int           // the last source that had something
 	left time.Duration // when a goroutine last left with costly sources unarmed, for morePollsSoon
 
-	polled   atomic.Int64  // when a loop last polled; kept only if a source is costly to arm
+	polled atomic.Int64 // when a loop last polled; kept only if a source is costly to arm
 	// when a waiter last stopped polling with nothing found; it may be asleep
 	gaveUp   atomic.Int64
 	retiring xatomic.Int32 // calls of Retire in progress: no other goroutine takes the turn

@@ -26,14 +26,14 @@ const (
 
 // The kinds of frames. For control frames, the words of the head are given.
 const (
-	kindFrame  = 1 + iota // for the handler
-	kindWrap              // no frame: the rest of the ring is not used in this lap
-	kindClose             // the last frame
-	kindPiece             // a part of a transfer: key, offset; and its bytes
-	kindOffer             // a transfer can be read: key, address, bytes
+	kindFrame = 1 + iota // for the handler
+	kindWrap             // no frame: the rest of the ring is not used in this lap
+	kindClose            // the last frame
+	kindPiece            // a part of a transfer: key, offset; and its bytes
+	kindOffer            // a transfer can be read: key, address, bytes
 	// the sender may help to write: key, address, bytes, counter and generation
 	kindInvite
-	kindOver              // a transfer has ended: key, 1 if the transfer's sender reports it
+	kindOver // a transfer has ended: key, 1 if the transfer's sender reports it
 	numKinds
 )
 
