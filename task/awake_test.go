@@ -17,9 +17,8 @@ import (
 	"weft/deps"
 )
 
-// wakings are the ways in which a task of rt is made to go on. Each spawns, in t's run, what is to
-// go on, and returns the call that brings this about; then it calls went with the task that goes
-// on.
+// wakings are the ways to make a task of rt go on. Each spawns that task in t's run and returns the
+// function that makes it go on; the task then calls went with itself.
 var wakings = []struct {
 	name string
 	make func(t *Task, a Attrs, went func(*Task) error) func()
@@ -104,9 +103,9 @@ var wakings = []struct {
 	}},
 }
 
-// wakers call wake, in a place of which busy is the own runtime's task and other another runtime.
-// They return when it has been called, and gone reports that what it has woken has run: a body
-// keeps its slot until then.
+// wakers call wake from different kinds of goroutines. busy is a task of the own runtime, other is
+// another runtime. They return when wake has been called and gone reports that the woken task has
+// run: until then a body keeps its slot.
 var wakers = []struct {
 	name string
 	call func(busy *Task, other *Runtime, wake func(), gone func() bool)
@@ -127,8 +126,8 @@ var wakers = []struct {
 	{"Blocking", func(t *Task, _ *Runtime, wake func(), gone func() bool) { t.Blocking(func() { wake(); until(gone) }) }},
 }
 
-// What is woken in whatever way, and by whatever goroutine, goes on at once on another slot, and on
-// one of its own runtime: also while the body that has woken it keeps its own slot.
+// A task that is woken, in whatever way and by whatever goroutine, goes on at once on another slot
+// of its own runtime, even while the body that has woken it keeps its slot.
 func TestWokenTaskGoesOnOnItsOwnRuntime(t *testing.T) {
 	skipInLintMode(t, "tasks and the test share variables that no access orders")
 	rt, other := newTestRuntime(t, Config{Workers: 2}), newTestRuntime(t, Config{Workers: 2})
@@ -158,7 +157,7 @@ func TestWokenTaskGoesOnOnItsOwnRuntime(t *testing.T) {
 	}
 }
 
-// endless are programs that always have work of their own, until stop.
+// endless are programs that never run out of work until stop.
 var endless = []struct {
 	name string
 	main func(t *Task, stop func() bool) error
@@ -173,7 +172,7 @@ var endless = []struct {
 		})
 		return nil
 	}},
-	{"a chain with a creator ahead", func(t *Task, stop func() bool) error {
+	{"a chain, spawned faster than it runs", func(t *Task, stop func() bool) error {
 		var x int
 		for !stop() {
 			t.Spawn(nothing, deps.InOut(&x))
@@ -236,8 +235,8 @@ func spawnsOn(t *Task, stop func() bool) error {
 	return nil
 }
 
-// Work from outside, what timers, events and goroutines wake, and priorities are served beside work
-// of a slot's own that never ends.
+// Even if a slot never runs out of its own work, it serves tasks with priorities, tasks from
+// outside, and tasks that timers, events and goroutines wake.
 func TestServedBesideEndlessWork(t *testing.T) {
 	skipInLintMode(t, "tasks and the test share variables that no access orders")
 	for _, e := range endless {

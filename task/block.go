@@ -11,19 +11,20 @@ import (
 	"weft/internal/xatomic"
 )
 
-// Block gives up the slot until Unblock is called for t, by anybody. One Unblock
-// that comes early is remembered: the next Block returns at once. Block returns the
-// error of the run, without waiting any longer, when that fails or is cancelled.
+// Block gives up the slot until any goroutine calls Unblock for t. One early Unblock
+// is remembered: the next Block returns at once. When the run fails or is cancelled, Block
+// stops waiting and returns the run's error.
 func (t *Task) Block() error {
 	t.enter("Block")
 	t.node.Flags |= flagBlocks
 	return t.blockOn(&t.block, waiting{op: opBlock})
 }
 
-// Unblock ends t's Block, or the next one if it is not blocked. Any goroutine may call it. A second
-// Unblock before the next Block is the same as one. A task that has called Block or BlockFor keeps
-// its memory to itself, so a call that comes too late does no harm. One that has not may be over,
-// and t another task by then: who hands t out sees to it that t calls Block, or outlasts the call.
+// Unblock ends t's Block, or the next Block if t is not blocked. Any goroutine may call it. Two
+// Unblocks before the next Block are the same as one. The memory of a task that has called Block or
+// BlockFor is not reused, so an Unblock that comes too late does no harm. A task that has not may
+// be over, and t another task by then: a program that passes t to other goroutines must see to it
+// that t calls Block, or outlasts the call of Unblock.
 func (t *Task) Unblock() {
 	if t.block.Load() == blockNone {
 		earlyUnblocks.Store(true)
@@ -31,16 +32,15 @@ func (t *Task) Unblock() {
 	t.unblock(&t.block)
 }
 
-// Await calls start and returns when start, or somebody whom it told, has called done; until
-// then the slot is given up. It turns anything with a callback into a blocking
-// call. done may be called by any goroutine, at once or later; calls after the first do
-// nothing. Await returns the error of the run, without waiting any longer, when that fails
-// or is cancelled: what was started may still be under way then.
+// Await calls start and returns when done has been called, by start or by any goroutine, at once or
+// later; until then the slot is given up. It turns anything with a callback into a blocking call.
+// Calls of done after the first do nothing. When the run fails or is cancelled, Await stops waiting
+// and returns the run's error: what start has started may still be under way then.
 func (t *Task) Await(start func(done func())) error {
 	return t.await("Await", waiting{op: opAwait}, start)
 }
 
-// AwaitFor is Await for something that says what it is, as with [Task.HoldFor].
+// AwaitFor is Await with a description of what it waits for, as in [Task.HoldFor].
 func (t *Task) AwaitFor(what any, start func(done func())) error {
 	return t.await("AwaitFor", waiting{op: opAwait, what: what}, start)
 }
@@ -56,7 +56,7 @@ func (t *Task) await(op string, x waiting, start func(done func())) error {
 
 // blockOn waits for unblock of the same word.
 func (t *Task) blockOn(w *xatomic.Uint32, x waiting) error {
-	if w.CompareAndSwap(blockToken, blockNone) {
+	if w.CompareAndSwap(blockWoken, blockNone) {
 		race.Acquire(w)
 		return t.run.cause()
 	}
@@ -75,10 +75,10 @@ func (t *Task) unblock(w *xatomic.Uint32) {
 	for {
 		switch w.Load() {
 		case blockNone:
-			if w.CompareAndSwap(blockNone, blockToken) {
+			if w.CompareAndSwap(blockNone, blockWoken) {
 				return
 			}
-		case blockToken:
+		case blockWoken:
 			return
 		case blocked:
 			if w.CompareAndSwap(blocked, blockNone) { //bug:end-once
@@ -101,20 +101,20 @@ func (t *Task) Blocking(f func()) {
 	rt := t.run.rt
 	in := rt.guests.Enter("Blocking", t)
 	t.giveSlot(s, event.BlockedOutside)
-	t.parker.show(t, parkOutside)
+	t.parker.publish(t, parkOutside)
 	defer func() {
 		rt.guests.Leave(in)
 		t.node.Flags |= flagResuming
-		rt.readyOff(t)
+		rt.readyOutside(t)
 		t.awaitSlot()
 		t.addIdle(-1)
 	}()
 	f()
 }
 
-// Sleep gives up the slot for at least d. It returns the error of the run, without waiting
-// any longer, when that fails or is cancelled. An Unblock does not end it: BlockFor is for that.
-// A timer of the Go runtime wakes the task; nothing polls.
+// Sleep gives up the slot for at least d. When the run fails or is cancelled, Sleep stops waiting
+// and returns the run's error. An Unblock does not end it; use BlockFor for that. A timer of the Go
+// runtime wakes the task; nothing polls.
 func (t *Task) Sleep(d time.Duration) error {
 	t.enter("Sleep")
 	if d <= 0 {
@@ -126,14 +126,14 @@ func (t *Task) Sleep(d time.Duration) error {
 	return t.blockOn(w, waiting{op: opSleep, due: time.Now().Add(d)})
 }
 
-// BlockFor is Block for at most d: it returns true if Unblock ended it, and false if the time did.
-// An Unblock that comes after the time is remembered for the next call. With an error, which is
-// that of the run, the first result says nothing.
+// BlockFor is Block for at most d. It returns true if Unblock ended it, and false if the time did.
+// An Unblock that comes after the time is remembered for the next call. The error is the run's; if
+// it is not nil, the first result has no meaning.
 func (t *Task) BlockFor(d time.Duration) (bool, error) {
 	s := t.enter("BlockFor")
 	t.node.Flags |= flagBlocks
 	w := &t.block
-	if w.CompareAndSwap(blockToken, blockNone) {
+	if w.CompareAndSwap(blockWoken, blockNone) {
 		race.Acquire(w)
 		return true, t.run.cause()
 	}
@@ -147,8 +147,8 @@ func (t *Task) BlockFor(d time.Duration) (bool, error) {
 		return true, t.run.cause() // unblocked meanwhile, or the run is over
 	}
 	l := &limit{t: t}
-	// The announcement has been made, so the timer finds t blocked however early it
-	// is; its channel has room for the slot.
+	// t has been announced, so even a timer that fires at once finds t blocked. The parker's
+	// channel has room for the slot.
 	timer := time.AfterFunc(d, l.expire)
 	t.park(s, event.BlockedBlock)
 	timer.Stop()
@@ -156,9 +156,8 @@ func (t *Task) BlockFor(d time.Duration) (bool, error) {
 	return !l.end(), t.run.cause()
 }
 
-// limit ends one BlockFor. The lock keeps a timer that is late from ending the next Block of the
-// same task: once end has returned, expire does nothing, and before that the word is this
-// BlockFor's.
+// limit ends one BlockFor. The lock keeps a late timer from ending the next Block of the same task:
+// once end has returned, expire does nothing. Before that, the word is used by this BlockFor only.
 type limit struct {
 	t       *Task
 	mu      xatomic.Mutex

@@ -110,8 +110,7 @@ func TestUnblockIsRememberedOnce(t *testing.T) {
 	}))
 }
 
-// An Unblock that comes too late, when the task is over, does no harm to others: the
-// tasks of later runs are only woken by those who mean them.
+// An Unblock that comes too late, when its task is over, does not wake tasks of later runs.
 func TestUnblockTooLate(t *testing.T) {
 	for name, block := range map[string]func(*Task) error{
 		"Block":    (*Task).Block,
@@ -146,7 +145,7 @@ func unblockTooLate(t *testing.T, block func(*Task) error) {
 						return err
 					}
 					if !meant.Load() {
-						return errors.New("woken by a stranger")
+						return errors.New("woken by an Unblock of another task")
 					}
 					return nil
 				})
@@ -157,7 +156,7 @@ func unblockTooLate(t *testing.T, block func(*Task) error) {
 	}
 }
 
-// Cancelling, and the failure of a sibling, resume what is blocked; nobody unblocks it.
+// Cancelling, and the failure of a sibling, resume blocked tasks that no Unblock wakes.
 func TestNOSV02_EndOfRunResumesBlocked(t *testing.T) {
 	for _, workers := range []int{1, 2} {
 		for _, byError := range []bool{false, true} {
@@ -226,7 +225,7 @@ func TestCancelRacesWithUnblockHammer(t *testing.T) {
 	}
 }
 
-// A blocked task in the middle of a stack of waits: those beneath it go on when it does.
+// A blocked task in the middle of a stack of waits: the tasks beneath it go on when it does.
 func TestBlockUnderWait(t *testing.T) {
 	for _, workers := range []int{1, 2, 3} {
 		rt := newTestRuntime(t, Config{Workers: workers})
@@ -256,7 +255,7 @@ func TestBlockUnderWait(t *testing.T) {
 	}
 }
 
-// No more bodies run at one time than there are slots, however many block and resume.
+// At most as many bodies run at one time as there are slots, however many block and resume.
 func TestSlotsBoundRunningBodies(t *testing.T) {
 	for _, workers := range []int{1, 2, 3} {
 		rt := newTestRuntime(t, Config{Workers: workers})
@@ -328,8 +327,8 @@ func TestBlockingPanics(t *testing.T) {
 	require.ErrorIs(t, err, errBody)
 }
 
-// Await returns when done was called: in start, later, twice, after the task is over; the words of
-// two calls have nothing to do with each other, nor with Block's.
+// Await returns when done has been called: in start, later, twice, after the task is over. The
+// words of two calls of Await are independent of each other and of Block's word.
 func TestAwait(t *testing.T) {
 	for _, workers := range []int{1, 2} {
 		rt := newTestRuntime(t, Config{Workers: workers})

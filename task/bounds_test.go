@@ -16,8 +16,8 @@ import (
 	"weft/task/internal/say"
 )
 
-// Each setting of a runtime is legal up to its bounds, and no further, in a Config and in the
-// environment; what is said of one that is not names it and the bounds.
+// Each setting of a runtime is legal up to its bounds, in a Config and in the environment. The
+// error for an illegal value names the setting and the bounds.
 func TestBoundsOfSettings(t *testing.T) {
 	for _, row := range []struct {
 		name  string
@@ -94,10 +94,10 @@ func TestBoundsOfSettings(t *testing.T) {
 	}
 }
 
-// What the end of a run says of the tasks that wait has so many of them, or so many lines of a
+// The error of a run that ends early lists a bounded number of waiting tasks, or of lines of a
 // watchdog, and says how much it leaves out.
 func TestLengthOfWhatWaits(t *testing.T) {
-	skipInLintMode(t, "the goroutine that looks is no body")
+	skipInLintMode(t, "the goroutine that reads the tasks is not a body")
 	for _, n := range []int{1, maxWaits, maxWaits + 1, maxWaits + 5} {
 		rt := newTestRuntime(t, Config{Workers: 1})
 		lines := waitsOf(t, rt, n)
@@ -123,7 +123,7 @@ func TestLengthOfWhatWaits(t *testing.T) {
 	}
 }
 
-// waitsOf returns what is said of a runtime while n tasks wait, of which one is the main task.
+// waitsOf returns the lines about a runtime in which n tasks wait, one of them the main task.
 func waitsOf(t *testing.T, rt *Runtime, n int) (lines []string) {
 	t.Helper()
 	require.NoError(t, rt.Run(bg, func(t *Task) error {
@@ -136,7 +136,7 @@ func waitsOf(t *testing.T, rt *Runtime, n int) (lines []string) {
 		}
 		t.Blocking(func() {
 			until(func() bool { return rt.atRest() && len(tasks) == n-1 })
-			until(func() bool { // a body has given up its slot before it says that it sleeps
+			until(func() bool { // a body gives up its slot before it publishes that it sleeps
 				asleep := 0
 				eachParked(func(k *parked) {
 					if k.t != nil && k.t.run.rt == rt {

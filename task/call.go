@@ -14,12 +14,12 @@ import (
 	"weft/task/internal/stuck"
 )
 
-// callApart is callToldHere on a goroutine of the body's own, which holds the slot meanwhile.
+// callApart is callToldHere on a separate goroutine, which holds the slot meanwhile.
 func (t *Task) callApart(p *probe.Probe) (err error) {
 	outer, l := t.slot.outer, p.Lint
 	t.slot.Leave()
 	l.Apart(func() {
-		defer func() { // this goroutine's identity can be the next one's
+		defer func() { // this goroutine may run the next body
 			if s := t.slot; s != nil {
 				s.Leave()
 			} else if outer != nil {
@@ -34,15 +34,15 @@ func (t *Task) callApart(p *probe.Probe) (err error) {
 		case returned:
 			t.slot.Take()
 		case outer != nil:
-			// the body has ended its goroutine: so does this one, and with it the bodies beneath
+			// the body has ended its goroutine: this one ends too, and with it the bodies beneath
 			outer.slot.Take()
 		}
 	})
 	return err
 }
 
-// onReadyApart calls t's OnReady on s as a body is called. If it panics, that is what it returns
-// second.
+// onReadyApart calls t's OnReady on s, on a separate goroutine as for a body. panicked is the panic
+// of OnReady, if there was one.
 func (t *Task) onReadyApart(s *slot) (err, panicked error) {
 	l, own := s.probe.Lint, t.more.noted.Linted
 	if l.Off() {
@@ -53,13 +53,13 @@ func (t *Task) onReadyApart(s *slot) (err, panicked error) {
 	s.Leave()
 	l.Apart(func() {
 		defer s.Leave()
-		s.Take() // what a task may not call is refused here too
+		s.Take() // so that methods which need the body are refused here too
 		defer func() {
 			if r := recover(); r != nil { // here, where its stack is
 				panicked = t.wrap(panicError(r), r, debug.Stack())
 			}
 			if err != nil || panicked != nil {
-				// there will be no body whose end comes before that of the run
+				// no body will run, and end, before the run ends
 				t.lintEnds()
 			}
 		}()
@@ -70,7 +70,7 @@ func (t *Task) onReadyApart(s *slot) (err, panicked error) {
 	return err, panicked
 }
 
-// callTold is callHere with what goes before and after it.
+// callTold is callHere with the calls of the observers before and after it.
 func (t *Task) callTold(p *probe.Probe) error {
 	if p.Lints() {
 		return t.callApart(p)
@@ -83,7 +83,7 @@ func (t *Task) callTold(p *probe.Probe) error {
 // callToldHere is callTold on this goroutine. The body may come back with another slot.
 func (t *Task) callToldHere(p *probe.Probe) (err error) {
 	if race.Lint {
-		t.more.noted.Linted.Start() // first: what the others do, the body's goroutine does
+		t.more.noted.Linted.Start() // first, so that what the other observers do is ordered too
 	}
 	if p.Ev != nil {
 		t.tellBegins(p.Ev, event.Started)
@@ -110,8 +110,8 @@ func (t *Task) callToldHere(p *probe.Probe) (err error) {
 	return err
 }
 
-// callsBody is the code of callHere, the only function that calls bodies. Compilers do not put it
-// into others, since it recovers.
+// callsBody is the code of callHere, the only function that calls bodies. The compiler does not
+// inline callHere, since it recovers.
 var callsBody = sync.OnceValue(func() stuck.Code { return stuck.CodeAt(reflect.ValueOf((*Task).callHere).Pointer()) })
 
 // callHere runs t's body and turns its panic into an error.
@@ -138,8 +138,8 @@ func (t *Task) callHere() (err error) {
 	return err
 }
 
-// goexit ends t when its body has ended the goroutine. The bodies beneath it on
-// the stack end in the same way, one after the other; the last one hands the slot on.
+// goexit ends t when its body has ended the goroutine. The bodies beneath it on the stack end in
+// the same way, one after the other; the last one hands the slot over.
 func (t *Task) goexit() {
 	if t.slot.probe != nil {
 		t.tellEnded(t.slot.probe, true)
@@ -154,8 +154,8 @@ func (t *Task) goexit() {
 	}
 }
 
-// tellBegins tells that the tasks of r, the recorded loop that is about to start, come in the order
-// of its graph.
+// tellBegins tells lint mode that the tasks of r, a recorded loop that is about to start, are
+// ordered by its graph.
 func (r *replay) tellBegins(p *probe.Probe) {
 	if !p.Lints() {
 		return

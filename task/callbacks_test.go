@@ -13,8 +13,8 @@ import (
 	"weft/deps"
 )
 
-// callbacks are the functions of the user's that a runtime calls, each of which calls f here. They
-// return when f is called, or is about to be.
+// callbacks are the kinds of user functions that a runtime calls; each calls f here. They return
+// when f is called, or is about to be called.
 var callbacks = []struct {
 	name   string
 	start  func(rt *Runtime, f func()) (run <-chan error) // nil: no Run waits for f
@@ -35,7 +35,7 @@ var callbacks = []struct {
 		return nil
 	}, 1},
 	{"Poll", func(rt *Runtime, f func()) <-chan error {
-		_ = rt.Run(bg, func(*Task) error { // when it is over, a slot looks for work
+		_ = rt.Run(bg, func(*Task) error { // when it is over, a slot searches for work
 			rt.Poll(func() bool { f(); return false })
 			return nil
 		})
@@ -76,8 +76,8 @@ func running(rt *Runtime, main func(*Task) error) <-chan error {
 	return over
 }
 
-// What a runtime calls of the user's is over before Close returns, and before the Run does to which
-// it belongs; and nothing is called later.
+// A user function that a runtime calls returns before Close does, and before the Run to which it
+// belongs does. None is called later.
 func TestCallbacksAreOver(t *testing.T) {
 	skipInLintMode(t, "the test shares variables with bodies that no access orders")
 	for _, c := range callbacks {
@@ -119,22 +119,22 @@ func TestCallbacksAreOver(t *testing.T) {
 	}
 }
 
-// A report of a run that is late is written before the run is over, or not at all.
+// The report of an overdue run is written before the run is over, or never.
 func TestLateReportsAreOver(t *testing.T) {
 	skipInLintMode(t, "not all slots of a runtime without a run sleep there")
 	for name, tell := range map[string]func(r *run){
-		"failure": func(r *run) { r.late.tellFailure(r, errBody) },
-		"holders": func(r *run) { r.late.tellHolders(r, errBody) },
+		"failure": func(r *run) { r.overdue.reportFailure(r, errBody) },
+		"holders": func(r *run) { r.overdue.reportHolders(r, errBody) },
 	} {
 		in, gate := make(chan struct{}), make(chan struct{})
 		out := &gatedWriter{in: in, gate: gate}
 		rt := newTestRuntime(t, Config{Workers: 1, Reports: out})
-		clean(t, rt) // so that events are all that is waited for
+		clean(t, rt) // so that only events are left to wait for
 		r := &run{rt: rt}
 		told, over := make(chan int, 1), make(chan int, 1)
 		go func() { tell(r); told <- 1 }()
 		<-in
-		go func() { r.late.over(); over <- out.writes }()
+		go func() { r.overdue.stop(); over <- out.writes }()
 		for range 300 {
 			runtime.Gosched()
 			require.Empty(t, over, "%s: the run is over while its report is written", name)
@@ -142,13 +142,13 @@ func TestLateReportsAreOver(t *testing.T) {
 		close(gate)
 		<-told
 		require.Equal(t, 1, <-over)
-		require.True(t, r.late.timer == nil || !r.late.timer.Stop(), "%s: more is to be said", name)
+		require.True(t, r.overdue.timer == nil || !r.overdue.timer.Stop(), "%s: more is to be said", name)
 		tell(r)
 		require.Equal(t, 1, out.writes, "%s: it is said after the end", name)
 	}
 }
 
-// A gatedWriter holds its first Write up.
+// A gatedWriter blocks its first Write.
 type gatedWriter struct {
 	in, gate chan struct{}
 	writes   int

@@ -17,8 +17,8 @@ import (
 	"weft/task/internal/sched"
 )
 
-// clean waits until rt, which has no run, is at rest, and fails the test if anything of its runs is
-// left in it then. newTestRuntime calls it, so each test of a runtime says this too.
+// clean waits until rt, which has no run, is at rest, and fails the test if rt still refers to
+// anything of its runs. newTestRuntime calls it, so each test of a runtime checks this too.
 func clean(t testing.TB, rt *Runtime) {
 	t.Helper()
 	if inLintMode() {
@@ -26,23 +26,23 @@ func clean(t testing.TB, rt *Runtime) {
 	}
 	what, start := rt.unclean(), time.Now()
 	for ; what != "" && time.Since(start) < hangLimit/3; what = rt.unclean() {
-		time.Sleep(10 * time.Microsecond) // a slot that has just ended a run is on its way
+		time.Sleep(10 * time.Microsecond) // a slot that has just ended a run is about to park
 	}
 	require.Empty(t, what, "of a runtime at rest")
 }
 
-// unclean says what is left of runs in rt; "" if nothing is.
+// unclean says what of past runs is left in rt; "" if nothing is.
 func (rt *Runtime) unclean() string {
 	if what := rt.sched.NotAtRest(); what != "" {
 		return what
 	}
-	w := &rt.window
+	w := &rt.throttle
 	w.mu.Lock()
 	creators := len(w.list)
 	w.mu.Unlock()
 	switch {
 	case creators != 0 || w.n.Load() != 0:
-		return fmt.Sprintf("%d creators are in the window, and %d counted", creators, w.n.Load())
+		return fmt.Sprintf("%d creators are throttled, and %d counted", creators, w.n.Load())
 	case !rt.life.idle():
 		return "a run is counted"
 	case rt.polls.all.Load() != nil:
@@ -74,10 +74,10 @@ func (rt *Runtime) unclean() string {
 	return what
 }
 
-// unclean says what is left of runs in s, which is parked; "" if nothing is.
+// unclean says what of past runs is left in s, which is parked; "" if nothing is.
 func (s *slot) unclean() string {
 	switch {
-	case s.cur.load() != nil || s.outer != nil || s.nested != 0 || s.Next != nil || s.overOf != nil || s.overN != 0:
+	case s.cur.load() != nil || s.outer != nil || s.nested != 0 || s.Next != nil || s.delayedOf != nil || s.delayedN != 0:
 		return fmt.Sprintf("slot %d has a task", s.ID)
 	case !s.flow.Empty():
 		return fmt.Sprintf("slot %d has a flow", s.ID)
@@ -96,7 +96,7 @@ func (s *slot) unclean() string {
 	return ""
 }
 
-// unclean says what is left of its last life in t, which is free; "" if nothing is.
+// unclean says what of its last use is left in t, which is free; "" if nothing is.
 func (t *Task) unclean() string {
 	switch {
 	case t.fn != nil || t.run != nil || t.node.Parent != nil:
@@ -122,9 +122,9 @@ func (t *Task) unclean() string {
 	return ""
 }
 
-// An Unblock that nobody has waited for is gone with its task, however that ends: no later task of
-// the same memory finds it.
-func TestNoTokenIsLeft(t *testing.T) {
+// An Unblock that no Block has used is forgotten when its task ends, in whatever way: no later task
+// in the same memory finds it.
+func TestNoEarlyUnblockIsLeft(t *testing.T) {
 	skipInLintMode(t, "the test shares variables with bodies that no access orders")
 	for _, workers := range []int{1, 3} {
 		rt := newTestRuntime(t, Config{Workers: workers})
@@ -151,7 +151,7 @@ func TestNoTokenIsLeft(t *testing.T) {
 		} {
 			var n notes
 			early := func(t *Task) error {
-				n.check(t.block.Load() == blockNone, "%s: a task is unblocked before anybody has done so", name)
+				n.check(t.block.Load() == blockNone, "%s: a new task finds an earlier Unblock", name)
 				t.Unblock()
 				t.Unblock()
 				return nil
@@ -166,7 +166,7 @@ func TestNoTokenIsLeft(t *testing.T) {
 	}
 }
 
-// A task whose last event ends on a goroutine without a slot is used again, as is one whose last
+// A task whose last event ends on a goroutine without a slot is reused, like a task whose last
 // event ends on a slot.
 func TestTasksThatEndOffSlotsAreUsedAgain(t *testing.T) {
 	const n = 3 * pool.Batch
@@ -179,7 +179,7 @@ func TestTasksThatEndOffSlotsAreUsedAgain(t *testing.T) {
 					return nil
 				}
 				ended := make(chan struct{})
-				go func() { // the only slot is here meanwhile
+				go func() { // meanwhile this body keeps the only slot
 					defer close(ended)
 					for _, end := range ends[:n-1] {
 						end(nil)

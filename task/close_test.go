@@ -14,8 +14,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// spawners are the places in which a run can start a detached task: each calls spawn there, in a
-// detached task of its own.
+// spawners are the kinds of code that can start a detached task for a run. Each calls spawn in a
+// detached task.
 var spawners = []struct {
 	name string
 	main func(rt *Runtime, spawn func()) *Detached
@@ -60,8 +60,8 @@ var spawners = []struct {
 	}},
 }
 
-// Close waits for all that runs start while it waits, to any depth, whatever part of a run starts
-// it; for nobody else, who is refused; and each call of Close returns after that.
+// Close waits for all runs that other runs start while it waits, to any depth, whatever part of a
+// run starts them. Any other caller is refused. Each call of Close returns after that.
 func TestCloseWaitsForAllThatRunsStart(t *testing.T) {
 	const depth = 4
 	for _, way := range spawners {
@@ -110,7 +110,7 @@ func TestCloseWaitsForAllThatRunsStart(t *testing.T) {
 	}
 }
 
-// A tree of detached tasks that nobody waits for but Close.
+// A tree of detached tasks that only Close waits for.
 func TestCloseWaitsForATree(t *testing.T) {
 	watch(t)
 	for range 5 {
@@ -134,7 +134,7 @@ func TestCloseWaitsForATree(t *testing.T) {
 	}
 }
 
-// A call of Close that is not the first returns when that does, not before.
+// A second call of Close does not return before the first.
 func TestSecondCloseWaits(t *testing.T) {
 	watch(t)
 	rt := openTest(t, Config{Workers: 2})
@@ -157,7 +157,7 @@ func TestSecondCloseWaits(t *testing.T) {
 	wg.Wait()
 }
 
-// Close where it would wait for its caller panics at once, and the runtime goes on.
+// Close panics at once if it would wait for its caller, and the runtime goes on.
 func TestCloseInside(t *testing.T) {
 	for _, c := range []struct {
 		name, where string
@@ -197,7 +197,7 @@ func TestCloseInside(t *testing.T) {
 		{"Poll", "a function of Poll", func(rt *Runtime, closeIt func()) {
 			var once sync.Once
 			stop := rt.Poll(func() bool { once.Do(closeIt); return false })
-			// a slot looks before it parks
+			// a slot polls before it parks
 			rt.Run(bg, func(t *Task) error { t.Sleep(time.Millisecond); return nil })
 			stop()
 		}},
@@ -210,7 +210,7 @@ func TestCloseInside(t *testing.T) {
 			require.NoError(t, rt.Run(bg, nothing))
 		})
 	}
-	// Another runtime may be closed anywhere, and one's own after the run's functions.
+	// Another runtime may be closed anywhere, and the own runtime after the run's functions.
 	rt := newTestRuntime(t, Config{Workers: 1})
 	require.NoError(t, rt.Run(bg, func(t *Task) error {
 		other := New(Config{Workers: 1})

@@ -15,15 +15,15 @@ import (
 	"weft/task"
 )
 
-// census takes one that counts, as a service. It returns false if there is none in a while.
+// census takes a valid census, as a service goroutine. It returns false if there is none in a
+// while.
 func census() (c waits.Census, ok bool) {
 	waits.Service(func() { c, ok = waits.Take() })()
 	return c, ok
 }
 
-// Tasks that wait for each other for ever are all counted, with the goroutines of the runtime and
-// of its pool: nothing but them is there. So are the goroutines that package ants has made in its
-// init.
+// The census counts all goroutines if tasks wait for each other for ever: those of the tasks, of
+// the runtime, of its pool, and those that package ants has made in its init.
 func TestWaitingTasksAreCounted(t *testing.T) {
 	skipRacesInLintMode(t)
 	rt := task.New(task.Config{Workers: 2, Watchdog: -1})
@@ -31,7 +31,7 @@ func TestWaitingTasksAreCounted(t *testing.T) {
 	var x int
 	over := make(chan error)
 	go waits.Service(func() {
-		// as the caller of Run is, while it waits; and then it tells this test
+		// as the caller of Run is while it waits; then it tells this test
 		err := rt.Run(bg, func(t *task.Task) error {
 			main = t
 			t.Spawn(func(t *task.Task) error {
@@ -45,7 +45,7 @@ func TestWaitingTasksAreCounted(t *testing.T) {
 	})()
 	var c waits.Census
 	for ok := false; !ok || c.Foreign() != -1; c, ok = census() {
-		// the service that sleeps in Run is counted twice
+		// a service goroutine that sleeps in Run is counted twice
 		time.Sleep(time.Millisecond)
 	}
 	require.Zero(t, c.Timed)

@@ -14,9 +14,8 @@ import (
 	"weft/deps"
 )
 
-// Tasks add to random parts of an array, with objects among them, nested, weak and in recorded
-// loops: each element has the sum, whatever the order, and the race detector sees no two at one
-// element.
+// Tasks add to random parts of an array, and to objects in it, nested, weak and in recorded loops.
+// Each element has the right sum, and the race detector sees no two tasks at one element.
 func TestCommutativeRangeSums(t *testing.T) {
 	const size, tasks = 48, 300
 	for seed := range uint64(4) {
@@ -48,7 +47,7 @@ func TestCommutativeRangeSums(t *testing.T) {
 			for k := range tasks {
 				lo, hi := part()
 				switch k % 6 {
-				case 0: // parts of what a weak one has declared, one after the other
+				case 0: // parts of what a weak task has declared, one after the other
 					mid := lo + r.IntN(hi-lo)
 					t.Spawn(func(t *Task) error {
 						t.Spawn(add(lo, hi), deps.Slice(sum[lo:hi]).Commutative())
@@ -57,7 +56,7 @@ func TestCommutativeRangeSums(t *testing.T) {
 					}, deps.Slice(sum[lo:hi]).Commutative().Weak())
 					counted(lo, hi, 1)
 					counted(mid, hi, 1)
-				case 1: // children of one that has it
+				case 1: // children of a task that holds it
 					t.Spawn(func(t *Task) error {
 						t.Spawn(add(lo, hi), deps.Slice(sum[lo:hi]).Commutative())
 						return nil
@@ -105,7 +104,7 @@ func TestCommutativeRangeSums(t *testing.T) {
 	}
 }
 
-// Ranges that do not overlap run together, and so do groups at both ends of one that is busy.
+// Tasks with disjoint ranges run together, and so do groups at both ends of a busy range.
 func TestCommutativeRangesRunTogether(t *testing.T) {
 	rt := newTestRuntime(t, Config{Workers: 3})
 	var x [6]int

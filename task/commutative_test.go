@@ -15,7 +15,7 @@ import (
 	"weft/deps"
 )
 
-// Release ends the exclusion; an event, and the attribute Wait, keep it.
+// Release ends the exclusion; an event and the attribute Wait prolong it.
 func TestCommutativeKeptAndReleased(t *testing.T) {
 	play(t, `
 		spawn A commutative(x,y)          | A
@@ -34,7 +34,7 @@ func TestCommutativeKeptAndReleased(t *testing.T) {
 	`)
 }
 
-// Undeferred and final tasks wait for their objects as others do.
+// Undeferred and final tasks wait for their objects like other tasks.
 func TestCommutativeUndeferred(t *testing.T) {
 	play(t, `
 		spawn A commutative(x)            | A
@@ -55,8 +55,8 @@ func TestCommutativeUndeferred(t *testing.T) {
 	`)
 }
 
-// A task does not have its objects while it waits for the events of its OnReady: B has x, and ends
-// A's event.
+// A task does not hold its objects while it waits for the events of its OnReady: B holds x, and
+// ends A's event.
 func TestCommutativeOnReady(t *testing.T) {
 	for _, outside := range []bool{false, true} {
 		for _, workers := range []int{1, 2, 4} {
@@ -95,8 +95,8 @@ func TestCommutativeOnReady(t *testing.T) {
 	}
 }
 
-// A failing run leaves no object behind: those that wait are skipped in their turn, and the next
-// run has the objects.
+// A failing run leaves no object held: tasks that wait are skipped in order, and the next run gets
+// the objects.
 func TestCommutativeFailure(t *testing.T) {
 	rt := newTestRuntime(t, Config{Workers: 2})
 	boom := errors.New("boom")
@@ -133,7 +133,7 @@ func TestCommutativeFailure(t *testing.T) {
 	}
 }
 
-// The end of the context while one has the object and others wait for it.
+// The end of the context while one task holds the object and others wait for it.
 func TestCommutativeCancel(t *testing.T) {
 	rt := newTestRuntime(t, Config{Workers: 2})
 	var x, y int
@@ -195,8 +195,8 @@ func TestCommutativeAcrossRuns(t *testing.T) {
 	require.Equal(t, 8*each, x)
 }
 
-// A task that needs eight objects is not starved by tasks that need one each and are spawned as
-// long as it waits.
+// A task that needs eight objects is not starved by tasks that need one object each and are spawned
+// while it waits.
 func TestCommutativeNobodyStarves(t *testing.T) {
 	for _, workers := range []int{1, 2, 4} {
 		rt := newTestRuntime(t, Config{Workers: workers})
@@ -210,7 +210,7 @@ func TestCommutativeNobodyStarves(t *testing.T) {
 			for i := range objs {
 				t.Spawn(func(t *Task) error {
 					for k := 0; k < 10 || !over.Load(); k++ {
-						for range 3 { // one has the object, others wait behind it
+						for range 3 { // one task holds the object, others wait for it
 							t.Spawn(func(t *Task) error {
 								objs[i]++
 								t.Blocking(func() {})
@@ -261,8 +261,8 @@ func TestCommutativeLoop(t *testing.T) {
 	require.Zero(t, total)
 }
 
-// Recorded tasks are ordered as by InOut; the loop as a whole is a member of the group, and has the
-// object for all that is below it.
+// Recorded tasks are ordered as by InOut. The loop as a whole is a member of the group, and holds
+// the object for all its descendants.
 func TestCommutativeIterate(t *testing.T) {
 	rt := newTestRuntime(t, Config{Workers: 4})
 	var x, y int
@@ -295,7 +295,7 @@ func TestCommutativeIterate(t *testing.T) {
 				}
 				return nil
 			}
-			if name == "inout" { // ordered with its siblings, but with nobody else
+			if name == "inout" { // ordered among its siblings only
 				require.NoError(t, rt.Run(bg, main))
 				require.Equal(t, []int{190, 20}, []int{x, y})
 				return
@@ -308,7 +308,7 @@ func TestCommutativeIterate(t *testing.T) {
 	}
 }
 
-// Priorities choose among the tasks that have their objects.
+// Priorities choose among the tasks that hold their objects.
 func TestCommutativePriority(t *testing.T) {
 	rt := newTestRuntime(t, Config{Workers: 1})
 	var x, y int
@@ -326,8 +326,7 @@ func TestCommutativePriority(t *testing.T) {
 	require.Equal(t, []string{"high", "plain", "low", "after low"}, order)
 }
 
-// Debug mode has nothing against tasks that exclude each other, nor against the children of those
-// that have the object.
+// Debug mode accepts tasks that exclude each other, and the children of tasks that hold the object.
 func TestCommutativeDebug(t *testing.T) {
 	rt := newTestRuntime(t, Config{Workers: 4, Debug: true})
 	var x, y int
@@ -351,8 +350,8 @@ func TestCommutativeDebug(t *testing.T) {
 	require.Equal(t, []int{250, 50}, []int{x, y})
 }
 
-// BenchmarkCommutative is the cost of a task, spawned and run on one slot: with one InOut, with one
-// or three Commutative accesses that nobody else wants, and with one that all want.
+// BenchmarkCommutative measures a task, spawned and run on one slot: with one InOut, with one or
+// three Commutative accesses without contention, and with one that all tasks share.
 func BenchmarkCommutative(b *testing.B) {
 	var objs [256]int
 	cases := map[string]func(i int) []deps.Access{

@@ -28,59 +28,64 @@ type Config struct {
 	// means the environment variable WEFT_WORKERS, or DefaultWorkers.
 	Workers int
 
-	// Window bounds the live children of one task: a task that has made that
-	// many waits until half of them are over before it makes more. Children
-	// that are blocked or wait for events do not count, and a window never holds a
-	// program up: when nothing else can run, the creator goes on. Zero means the
-	// environment variable WEFT_WINDOW, or 4096; a negative value, no window.
+	// Window throttles task creation. It bounds the live children of one task: a task that has more
+	// waits, at its next calls of Spawn, until half of them are over. Children that are blocked or
+	// wait for events do not count. The throttle never holds a program up: when nothing else can
+	// run, the creator goes on. Zero means the environment variable WEFT_WINDOW, or 4096; a
+	// negative value, no bound.
 	Window int
 
-	// TraceSpawns records for each task the line that spawned it, for error
-	// texts; it costs a look at the stack per task. Without it an error names
-	// where the body is written, which for a function literal is the same place.
+	// TraceSpawns records for each task the line that spawned it, for error texts. It costs a
+	// partial stack walk per task. Without it an error names the line where the body is written,
+	// which for a function literal is the same line.
 	TraceSpawns bool
 
-	// Debug makes the runtime look for accesses that are declared wrongly: two tasks that may use
-	// an object at the same time, one of them writing, end the run with [ErrConflict]; what may be
-	// a mistake goes to Logger. It includes TraceSpawns, and costs a lock and a little memory per
-	// task. False means the environment variable WEFT_DEBUG, or as Lint.
+	// Debug makes the runtime check for accesses that are declared wrongly. Two tasks that may use
+	// an object at the same time, one of them writing, end the run with [ErrConflict]; a possible
+	// mistake is logged to Logger. It includes TraceSpawns, and costs a lock and a little memory
+	// per task. False means the environment variable WEFT_DEBUG, or the value of Lint.
 	Debug bool
 
-	// Trace records what tasks and slots do: see package weft/trace, which makes one. Nil means the
-	// recording that the environment variable WEFT_TRACE asks for, or none.
+	// Trace records what tasks and slots do: see package weft/trace, which makes recorders. Nil
+	// means the recording that the environment variable WEFT_TRACE asks for, or none.
 	Trace *trace.Recorder
 
-	// Lint shows the race detector the order that accesses, spawns and waits declare, in place of
-	// the order in which tasks happen to run: a missing access is a race that is reported at the
-	// two lines, whatever the schedule. It needs a build with the race detector from which the
-	// runtime itself is left out, which the command "weft lint" makes; in another one it is an
-	// error. False means the environment variable WEFT_LINT, or that it is on in such a build.
+	// Lint shows the race detector the order that accesses, spawns and waits declare, instead of
+	// the order in which tasks happen to run. So a missing access is reported as a race, with its
+	// two lines, whatever the schedule. Lint needs a build with the race detector from which the
+	// runtime itself is left out; the command "weft lint" makes one. In any other build Lint is an
+	// error. False means the environment variable WEFT_LINT; in such a build the default is on.
 	Lint bool
 
-	// Watchdog makes the runtime keep a list of its tasks, and report those that are stuck: that
-	// have waited for so long for something that no task gives, such as a message or the end of an
-	// event, and, at once, those that wait for each other. A report names each task, where it was
-	// spawned, its age and what it waits for. Tasks that run, however long, and those that wait for
-	// such are not stuck. Nothing is ended. It includes TraceSpawns, and costs a record, three
-	// short locks and a look at the clock for each of a task's states. Zero means the environment
-	// variable WEFT_WATCHDOG, or no watchdog; a negative value, none.
+	// Watchdog makes the runtime keep a list of its tasks, and report tasks that are stuck. A task
+	// is stuck if it has waited for this long for something that no task provides, such as a
+	// message or the end of an event. Tasks that wait for each other are stuck at once. A report
+	// names each task, where it was spawned, its age and what it waits for. Tasks that run, however
+	// long, and tasks that wait for running ones are not stuck. No task is ended. Watchdog includes
+	// TraceSpawns, and costs a record, three short locks and a clock reading for each of a task's
+	// states. Zero means the environment variable WEFT_WATCHDOG, or no watchdog; a negative value,
+	// none.
 	Watchdog time.Duration
 
-	// Reports is where the watchdog writes, and, if there is no Logger, debug mode and what is said
-	// of unknown variables of the environment. The failure of a run that is not over a second
-	// later, since a body or an event is not, is written here too: Run cannot return it yet. So is
-	// what such a run waits for, three seconds after its failure or the end of its context, unless
-	// bodies compute. So is, without a watchdog and a Logger, that bodies block on all slots while
-	// tasks are ready. Writes may come from several goroutines. Nil means the standard error.
+	// Reports is where the watchdog writes. If there is no Logger, debug mode and warnings about
+	// unknown environment variables go here too. So do:
+	//
+	//   - the failure of a run that is not over a second later because a body or an event is not:
+	//     Run cannot return it yet;
+	//   - what such a run waits for, three seconds after its failure or the end of its context,
+	//     unless bodies compute;
+	//   - without a watchdog and a Logger, that bodies block on all slots while tasks are ready.
+	//
+	// Several goroutines may write. Nil means the standard error.
 	Reports io.Writer
 
-	// Logger gets degraded operation, what debug mode warns of, and, without a watchdog, that
-	// bodies block on all slots while tasks are ready. Nil means silence, but Reports for the
-	// latter two.
+	// Logger gets degraded operation, the warnings of debug mode, and, without a watchdog, that
+	// bodies block on all slots while tasks are ready. Nil means silence, but the latter two go to
+	// Reports.
 	Logger *slog.Logger
 
-	logs        bool // Logger was given
-	waitForEver bool // deadlocks are not looked for
+	logs        bool // Logger is not nil
+	waitForEver bool // the deadlock detector is off
 }
 
 const (
@@ -88,16 +93,16 @@ const (
 	watchMost  = 24 * time.Hour
 )
 
-// DefaultWorkers returns the number of slots of a runtime that does not say how many, where
-// WEFT_WORKERS does not either: GOMAXPROCS, without the processor that a rank of a job has to spare
-// for what comes from others (docs/guide/processes.md).
+// DefaultWorkers returns the number of slots of a runtime if neither Config.Workers nor
+// WEFT_WORKERS is set: GOMAXPROCS, minus the processor that a rank of a job reserves for
+// communication (docs/guide/processes.md).
 func DefaultWorkers() int { return processors.Count() }
 
-// errLint says what lint mode needs.
+// errLint is the error of lint mode in a build that does not support it.
 var errLint = errors.New("task: lint mode needs a build with the race detector from which weft's own runtime is left out; " +
 	"start the program by weft lint, as in: go run weft/cmd/weft lint go run PROGRAM; a list of -tags of the go command's own has to have " + race.Tag)
 
-// withDefaults returns c with every zero field decided.
+// withDefaults returns c with a value for every zero field.
 func (c Config) withDefaults() (Config, error) {
 	if err := c.fromEnvironment(); err != nil {
 		return c, err
@@ -134,7 +139,7 @@ func (c Config) withDefaults() (Config, error) {
 	return c, nil
 }
 
-// fromEnvironment fills what the program has left open.
+// fromEnvironment sets the fields that the program has left zero.
 func (c *Config) fromEnvironment() error {
 	var problems []error
 	number := func(field *int, s env.Setting[int], unset int) {
@@ -170,7 +175,7 @@ func (c *Config) fromEnvironment() error {
 
 func init() { env.Workers.Standard = func() string { return strconv.Itoa(DefaultWorkers()) } }
 
-// The environment variables that the package reads, where Config leaves a value open.
+// The environment variables that the package reads for fields of Config that are zero.
 const (
 	EnvWorkers  = "WEFT_WORKERS"  // Config.Workers
 	EnvWindow   = "WEFT_WINDOW"   // Config.Window
@@ -179,5 +184,5 @@ const (
 	EnvWatchdog = "WEFT_WATCHDOG" // Config.Watchdog
 )
 
-// DefaultWindow is the bound on live children where nothing else is said.
+// DefaultWindow is the bound on live children if neither Config.Window nor WEFT_WINDOW is set.
 const DefaultWindow = env.DefaultWindow

@@ -22,7 +22,7 @@ import (
 
 // Rows ADD of docs/conformance.md: what the originals' tests leave out.
 
-// ADD-02: many creators at the same time, each in a domain of its own, all on the same objects by
+// ADD-02: many creators at the same time, each in its own domain, all on the same objects by
 // weak accesses; the domains follow one another, object by object.
 func TestADD02_ManyCreators(t *testing.T) {
 	creators, objects, each := 64, 7, 40
@@ -80,14 +80,14 @@ func TestADD02_ManyCreators(t *testing.T) {
 	}
 }
 
-// ADD-03: lists far beyond 256 accesses, strong, weak and doubled, each of which holds up who needs
-// it and nobody else.
+// ADD-03: lists far beyond 256 accesses, strong, weak and doubled. Each access delays the tasks
+// that need its object and no others.
 func TestADD03_LongLists(t *testing.T) {
 	const n = 2000
 	for _, workers := range []int{1, 2} {
 		rt, err := open(Config{Workers: workers}, tuning{})
 		require.NoError(t, err)
-		s := newStage(t, rt, gateAwait)
+		s := newHarness(t, rt, gateAwait)
 		var all []string
 		for i := range n {
 			all = append(all, fmt.Sprint(i))
@@ -109,7 +109,7 @@ func TestADD03_LongLists(t *testing.T) {
 				{"end C.1", "D E"},
 			} {
 				s.step(strings.Fields(l.step))
-				require.Equal(t, strings.Fields(l.run), slices.Sorted(slices.Values(s.shown())), "%.40s", l.step)
+				require.Equal(t, strings.Fields(l.run), slices.Sorted(slices.Values(s.states())), "%.40s", l.step)
 			}
 		})
 		require.NoError(t, rt.Close())
@@ -117,7 +117,7 @@ func TestADD03_LongLists(t *testing.T) {
 }
 
 // ADD-04: a panic ends the run with its value, its stack and the task's name, wherever it happens;
-// what comes after is skipped.
+// later tasks are skipped.
 func TestADD04_PanicInTask(t *testing.T) {
 	for _, workers := range []int{1, 2} {
 		rt := newTestRuntime(t, Config{Workers: workers})
@@ -196,14 +196,15 @@ func TestADD08_WaitOnSteps(t *testing.T) {
 	`)
 }
 
-// ADD-09: a parent with many more than 64 objects, of which children use many more than 64: each is
-// released by itself, when its child is over, and those of no child with the parent's body.
+// ADD-09: a parent with many more than 64 objects, of which children use many more than 64. Each of
+// these is released when its child is over; the others are released at the end of the parent's
+// body.
 func TestADD09_ManySymbols(t *testing.T) {
 	const n = 200
 	for _, workers := range []int{1, 2} {
 		rt, err := open(Config{Workers: workers}, tuning{})
 		require.NoError(t, err)
-		s := newStage(t, rt, gateBlocking)
+		s := newHarness(t, rt, gateBlocking)
 		s.run(func() {
 			var all []string
 			for i := range n {
@@ -213,7 +214,7 @@ func TestADD09_ManySymbols(t *testing.T) {
 			want := map[string]bool{"P": true}
 			check := func() {
 				t.Helper()
-				got := s.shown()
+				got := s.states()
 				require.Len(t, got, len(want))
 				for _, name := range got {
 					require.True(t, want[name], name)
@@ -244,8 +245,8 @@ func TestADD09_ManySymbols(t *testing.T) {
 	}
 }
 
-// ADD-11: a runtime is closed while its tasks are blocked in every way: Close waits; when the run
-// is cancelled all of them go on, and nothing is left.
+// ADD-11: a runtime is closed while its tasks are blocked in every way. Close waits. When the run
+// is cancelled all tasks go on, and nothing is left.
 func TestADD11_CloseWithBlockedTasks(t *testing.T) {
 	watch(t)
 	for _, workers := range []int{1, 2, 4} {

@@ -18,10 +18,10 @@ import (
 	"weft/deps"
 )
 
-// API-01: what a task-aware library needs of a runtime (ALPI's checks): who am I, block and
+// API-01: what a task-aware library needs of a runtime (ALPI's checks): the current task, block and
 // unblock, timed waits, events, detached tasks with a callback, processors, suspension until
-// something else, and errors with texts. Versions and features need no question in Go: what is not
-// there does not compile.
+// something else, and errors with texts. Versions and features need no query in Go: a missing
+// feature does not compile.
 func TestAPI01_TaskAwareLibrary(t *testing.T) {
 	for _, workers := range []int{1, 2} {
 		rt := newTestRuntime(t, Config{Workers: workers})
@@ -88,7 +88,7 @@ func TestAPI01_TaskAwareLibrary(t *testing.T) {
 				}
 			}
 			unblocked, err := t.BlockFor(time.Microsecond)
-			return errors.Join(err, fails(!unblocked, "unblocked by nobody"))
+			return errors.Join(err, fails(!unblocked, "BlockFor returned true without an Unblock"))
 		})
 		run("events", func(t *Task) error {
 			x := 0
@@ -121,7 +121,7 @@ func TestAPI01_TaskAwareLibrary(t *testing.T) {
 			for i, body := range []func(*Task) error{
 				func(*Task) error { ran.Add(1); return nil },
 				func(*Task) error { ran.Add(1); return errBody },
-				func(t *Task) error { // with what it leaves behind
+				func(t *Task) error { // with goroutines and events that outlast the body
 					end := t.Hold()
 					t.Spawn(func(*Task) error { ran.Add(1); go end(nil); return nil })
 					return nil
@@ -151,7 +151,7 @@ func TestAPI01_TaskAwareLibrary(t *testing.T) {
 	}
 }
 
-// NOSV-01: join with a time limit and a result: who waits may give up, and ask again.
+// NOSV-01: join with a time limit and a result: a waiter may give up, and ask again.
 func TestNOSV01_Join(t *testing.T) {
 	rt := newTestRuntime(t, Config{Workers: 2})
 	gate := make(chan struct{})
@@ -173,8 +173,8 @@ func TestNOSV01_Join(t *testing.T) {
 	}))
 }
 
-// NOSV-05: runtimes one after another and side by side, with nothing left behind, and none that
-// knows of another.
+// NOSV-05: runtimes one after another and at the same time; nothing is left of them, and they are
+// independent.
 func TestNOSV05_Reinit(t *testing.T) {
 	watch(t)
 	base := runtime.NumGoroutine()
@@ -194,14 +194,14 @@ func TestNOSV05_Reinit(t *testing.T) {
 	var wg sync.WaitGroup
 	var failed atomic.Int32
 	for i, rt := range all {
-		for range 3 { // runs side by side on each
+		for range 3 { // concurrent runs on each runtime
 			wg.Go(func() {
 				n := 0
 				err := rt.Run(bg, func(t *Task) error {
 					if err := countTo(t, 100, &n); err != nil || i%2 == 0 {
 						return err
 					}
-					return errBody // of one is not of another
+					return errBody // ends its own run only
 				})
 				if n != 100 || errors.Is(err, errBody) != (i%2 == 1) {
 					failed.Add(1)
@@ -217,8 +217,8 @@ func TestNOSV05_Reinit(t *testing.T) {
 	settled(t, base)
 }
 
-// NOSV-06: what is wrong is an error that can be told from others, or a panic that says what was
-// called, by whom, and what is legal.
+// NOSV-06: a mistake is an error that can be told from others, or a panic that says which call was
+// made, by which task, and what is legal.
 func TestNOSV06_Errors(t *testing.T) {
 	for _, c := range []struct {
 		cfg  Config

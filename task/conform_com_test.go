@@ -49,7 +49,7 @@ func TestCOM01_Pairs(t *testing.T) {
 	}
 }
 
-// All nine at once, many times: whoever runs is alone with its objects, and all run.
+// All nine at once, many times: a task that runs has its objects alone, and all run.
 func TestCOM01_Matrix(t *testing.T) {
 	rt := newTestRuntime(t, Config{Workers: 4})
 	var n notes
@@ -106,7 +106,7 @@ func TestCOM01_Group(t *testing.T) {
 	`)
 }
 
-// Weak parents take nothing; their children exclude each other, in whatever domains they are.
+// Weak parents hold nothing; their children exclude each other, in whatever domains they are.
 func TestCOM01_Weak(t *testing.T) {
 	play(t, `
 		spawn P weakcommutative(x,y)      | P
@@ -123,8 +123,8 @@ func TestCOM01_Weak(t *testing.T) {
 	`)
 }
 
-// A task that has the object has it for its children: they are ordered among themselves, and the
-// parent may wait for them.
+// A task that holds the object holds it for its children: they are ordered among themselves, and
+// the parent may wait for them.
 func TestCOM01_Nested(t *testing.T) {
 	play(t, `
 		spawn P commutative(x)            | P

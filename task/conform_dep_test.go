@@ -15,8 +15,8 @@ import (
 	"weft/deps"
 )
 
-// The rows DEP-01 to DEP-12 of docs/conformance.md: chains of siblings on one object. What may run
-// together is seen to run together, however few slots there are: a body at its gate keeps none.
+// The rows DEP-01 to DEP-12 of docs/conformance.md: chains of siblings on one object. Tasks that
+// may run together do run together, however few slots there are: a body at its gate keeps no slot.
 
 // A writer, readers that all overlap, a writer; twice.
 func TestDEP01_WriterReadersWriter(t *testing.T) {
@@ -54,7 +54,7 @@ func TestDEP02_Writers(t *testing.T) {
 	`)
 }
 
-// Readers never wait for readers, the later not for the earlier, and one that comes late is let in.
+// Readers never wait for readers: not the later for the earlier, and a late reader starts at once.
 func TestDEP03_Readers(t *testing.T) {
 	play(t, `
 		spawn R0 in(x)      | R0
@@ -88,7 +88,8 @@ func upgrade(t *testing.T, accs string) {
 	`)
 }
 
-// A group opens together, after the readers before it and before those behind it.
+// The members of a group start together, after the readers before the group and before the readers
+// after it.
 func TestDEP07_GroupAmidReaders(t *testing.T) {
 	play(t, `
 		spawn R0 in(x)           | R0
@@ -120,7 +121,7 @@ func TestDEP08_GroupAmidWriters(t *testing.T) {
 	`)
 }
 
-// What stands between two groups keeps them apart.
+// A task between two groups separates them.
 func TestDEP09_TwoGroups(t *testing.T) {
 	play(t, `
 		spawn C0 concurrent(x)   | C0
@@ -168,7 +169,7 @@ func TestDEP11_AllChains(t *testing.T) {
 		chains *= len(kinds)
 	}
 	for code := range rounds * chains {
-		s := newStage(t, rt, gateKind(code%int(gateKinds)))
+		s := newHarness(t, rt, gateKind(code%int(gateKinds)))
 		s.run(func() {
 			var chain []byte
 			over := make([]bool, length)
@@ -185,7 +186,7 @@ func TestDEP11_AllChains(t *testing.T) {
 				k := kinds[rest%len(kinds)]
 				chain = append(chain, k.kind)
 				s.step(strings.Fields(fmt.Sprintf("spawn %c%d %s", k.kind, i, k.accs[rng.IntN(len(k.accs))])))
-				require.Equal(t, expect(), s.shown(), "%s", chain)
+				require.Equal(t, expect(), s.states(), "%s", chain)
 			}
 			for {
 				run := expect()
@@ -195,7 +196,7 @@ func TestDEP11_AllChains(t *testing.T) {
 				name := run[rng.IntN(len(run))]
 				over[name[1]-'0'] = true
 				s.step([]string{"end", name})
-				require.Equal(t, expect(), s.shown(), "%s, ended %v", chain, over)
+				require.Equal(t, expect(), s.states(), "%s, ended %v", chain, over)
 			}
 		})
 	}
@@ -243,7 +244,8 @@ func TestDEP12_WeakInChain(t *testing.T) {
 	`)
 }
 
-// DEP-20: what T2, behind T1, has to wait for, of T1's body and of its child. Digits are objects.
+// DEP-20: T2 comes after T1. The table says whether T2 waits for T1's body and for T1's child.
+// Digits are objects.
 func TestDEP20_EarlyRelease(t *testing.T) {
 	for i, c := range []struct {
 		t1, child, t2 string
@@ -290,7 +292,7 @@ func TestDEP20_EarlyRelease(t *testing.T) {
 	}
 }
 
-// order2 puts T2 in its place of creation, which is after the descendants of T1.
+// order2 puts T2 where it is created, after the descendants of T1.
 func order2(list string) string {
 	f := strings.Fields(list)
 	slices.SortStableFunc(f, func(a, b string) int { return strings.Compare(a, b) })
@@ -366,8 +368,8 @@ func TestDEP30_WeakEarlyRelease(t *testing.T) {
 	})
 }
 
-// DEP-40, step by step: with the attribute, everything is held until all below is over; each level
-// ends after the one inside it.
+// DEP-40, step by step: with the attribute, all accesses are held until all descendants are over;
+// each level ends after the level inside it.
 func TestDEP40_Wait(t *testing.T) {
 	play(t, `
 		spawn+wait A inout(x,y)      | A
@@ -431,9 +433,9 @@ func TestDEP50_StartAddress(t *testing.T) {
 	`)
 }
 
-// REL-01: eight segments released in random order: each successor starts at its own release and at
-// no other, and may end while the releaser runs; weak ones and all modes; and a releaser that
-// nobody follows.
+// REL-01: eight segments released in random order. Each successor starts at its own release and at
+// no other, and may end while the releaser runs. Also: weak accesses, all modes, and a releaser
+// without successors.
 func TestREL01_Release(t *testing.T) {
 	rng := rand.New(rand.NewPCG(8, 1))
 	for round := range 12 {

@@ -16,11 +16,11 @@ import (
 	"weft/deps"
 )
 
-var stageRange = regexp.MustCompile(`^(weak)?(inout|in|out|concurrent)\((\w+)([\[{])(\d+):(\d+)[\]}]\)$`)
+var rangePattern = regexp.MustCompile(`^(weak)?(inout|in|out|concurrent)\((\w+)([\[{])(\d+):(\d+)[\]}]\)$`)
 
 // rangeAccess is the access to a part of an array: x[2:5] is a range, x{0:4} an object.
-func (s *stage) rangeAccess(w string) (a deps.Access, ok bool) {
-	m := stageRange.FindStringSubmatch(w)
+func (s *harness) rangeAccess(w string) (a deps.Access, ok bool) {
+	m := rangePattern.FindStringSubmatch(w)
 	if m == nil {
 		return a, false
 	}

@@ -467,7 +467,7 @@ func TestADD06_ReleaseAndReductions(t *testing.T) {
 	}
 }
 
-// queens counts the ways to place the rows from row on, with what is attacked as bits.
+// queens counts the ways to place queens in the rows from row on; the bits are attacked fields.
 func queens(n, row int, cols, d1, d2 uint) (ways int) {
 	if row == n {
 		return 1

@@ -19,11 +19,11 @@ import (
 	"weft/internal/env"
 )
 
-// Rows of docs/conformance.md about tasks. Others are beside what they test;
+// Rows of docs/conformance.md about tasks. Others are in the files of what they test;
 // `go test -run 'TestBLK|TestEVT'` finds all.
 
-// IF-01, step by step: an undeferred task that is ready runs at once; one that is not stops its
-// creator and nobody else; and its creator waits for its body, not for its children and events.
+// IF-01, step by step: an undeferred task that is ready runs at once; one that is not ready stops
+// only its creator. The creator waits for its body, not for its children and events.
 func TestIF01_UndeferredSteps(t *testing.T) {
 	play(t, `
 		undeferred A inout(x)     | main? A
@@ -64,8 +64,8 @@ func TestEVT01_EventSteps(t *testing.T) {
 	`)
 }
 
-// LOOP-04: what a chunk captures is the loop's, shared by all chunks, whatever type it has; lo and
-// hi are its own.
+// LOOP-04: the chunks share the variables that the loop's body captures, whatever their types; each
+// chunk has its own lo and hi.
 func TestLOOP04_LoopCaptures(t *testing.T) {
 	type data struct {
 		name  string
@@ -159,8 +159,8 @@ func safe(board []int8, col int) bool {
 	return true
 }
 
-// COR-01: each kind of wait leaves no thread behind, and no slot: on one slot, two thousand tasks
-// wait in eight ways at the same time, and the process has the threads that it had.
+// COR-01: no kind of wait keeps a thread or a slot: on one slot, two thousand tasks wait in eight
+// ways at the same time, and the process has as many threads as before.
 func TestCOR01_WaitsKeepNoThread(t *testing.T) {
 	const each = 250
 	rt := newTestRuntime(t, Config{Workers: 1})
@@ -190,7 +190,7 @@ func TestCOR01_WaitsKeepNoThread(t *testing.T) {
 					t.Spawn(func(t *Task) error { ends = append(ends, t.Hold()); return nil })
 					return t.Wait()
 				},
-				func(t *Task) error { // for one that somebody else ends
+				func(t *Task) error { // for an event that another goroutine ends
 					t.Spawn(func(t *Task) error { ends = append(ends, t.Hold()); return nil }, deps.InOut(&gates[i]))
 					return t.WaitOn(deps.In(&gates[i]))
 				},
@@ -231,9 +231,9 @@ func TestCOR01_WaitsKeepNoThread(t *testing.T) {
 	require.EqualValues(t, 8*each, over.Load())
 }
 
-// CPU-01: in three phases with more, fewer and more processors, while tasks are under way, as many
-// bodies run at the same time as there are slots, never more, and nothing is lost. A runtime has
-// the slots that it is born with; another number is another runtime.
+// CPU-01: three phases with more, fewer and more processors, while tasks are under way. As many
+// bodies run at the same time as there are slots, never more, and nothing is lost. The number of
+// slots of a runtime is fixed; another number needs another runtime.
 func TestCPU01_Processors(t *testing.T) {
 	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(0))
 	for _, workers := range []int{1, 2, 4} {
@@ -277,8 +277,8 @@ func TestCPU01_Processors(t *testing.T) {
 	}
 }
 
-// NST-01, step by step: Wait is for the children made so far and all below them, and for nobody
-// else.
+// NST-01, step by step: Wait waits for the children spawned so far and their descendants, and for
+// no other task.
 func TestNST01_WaitSteps(t *testing.T) {
 	play(t, `
 		spawn P                 | P

@@ -14,8 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// A countedContext counts the functions that are registered with it, and have neither been taken
-// back nor started.
+// A countedContext counts the registered functions that have been neither unregistered nor started.
 type countedContext struct {
 	context.Context // for Deadline
 	done            chan struct{}
@@ -76,8 +75,8 @@ func (c *countedContext) counts() (now, ever int) {
 	return len(c.funcs), c.all
 }
 
-// A run leaves no function in its context, however it ends, and registers none with one that has
-// ended. Nor does it go on in the report of its end: see lateRun.
+// A run leaves no function registered with its context, however it ends, and registers none with a
+// context that has ended. Its overdueReport has stopped, too.
 func TestRunLeavesNothingInItsContext(t *testing.T) {
 	skipInLintMode(t, "the test shares variables with bodies that no access orders")
 	rt := newTestRuntime(t, Config{Workers: 2})
@@ -111,7 +110,7 @@ func TestRunLeavesNothingInItsContext(t *testing.T) {
 	}
 }
 
-// A heldContext holds those up who ask for its error when it has ended.
+// A heldContext blocks callers of Err when it has ended.
 type heldContext struct {
 	context.Context
 	held atomic.Bool
@@ -127,8 +126,8 @@ func (c *heldContext) Err() error {
 	return c.Context.Err()
 }
 
-// What the end of a context has started is over before Run returns, and before Close does for a
-// detached task: nothing of a runtime looks at a context, or at what tasks wait for, later.
+// What the end of a context has started is over before Run returns; for a detached task, before
+// Close returns. Afterwards the runtime does not read the context, nor what tasks wait for.
 func TestRunWaitsForWhatItsContextStarts(t *testing.T) {
 	skipInLintMode(t, "the test shares variables with bodies that no access orders")
 	for _, detached := range []bool{false, true} {
@@ -170,7 +169,7 @@ func TestRunWaitsForWhatItsContextStarts(t *testing.T) {
 				until(func() bool { return r.hook.v.Load()&wordWaiting != 0 || len(over) > 0 })
 				for range 100 {
 					runtime.Gosched()
-					require.Empty(t, over, "it returns while the end of the context is looked at")
+					require.Empty(t, over, "it returns while contextEnds reads the context")
 				}
 				require.False(t, rt.life.idle())
 				close(ctx.gate)

@@ -19,10 +19,10 @@ type copyBlock struct {
 	cells []float64
 }
 
-// unvetted makes an access to what weft vet would find.
+// unvetted hides a mistake from weft vet.
 func unvetted[T any](access func(*T) deps.Access, p *T) deps.Access { return access(p) }
 
-// Accesses that name a copy in place of what was meant are warned of, once for each line that
+// An access to a copy instead of the variable that was meant causes one warning for each line that
 // spawns, in every schedule.
 func TestDebugCopies(t *testing.T) {
 	const copies, header = "two tasks name copies of one variable", "a task names a slice, and another one its elements"

@@ -5,9 +5,9 @@
 
 package task
 
-// current is the task whose body runs on a slot. The holder writes it; a standstill's look reads it
-// at the same time, and uses what it has read only if nothing has changed meanwhile. A pointer is
-// written whole on every machine of Go, so a plain word will do, and saves a fence per task.
+// current is the task whose body runs on a slot. The holder writes it. Package stuck reads it
+// concurrently, and uses what it has read only if nothing has changed meanwhile. Go writes a
+// pointer as a whole on every machine, so a plain word is enough, and saves a fence per task.
 type current struct{ p *Task }
 
 func (c *current) load() *Task   { return c.p }

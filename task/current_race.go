@@ -12,7 +12,7 @@ import "sync/atomic"
 type current struct{ p atomic.Pointer[Task] }
 
 func (c *current) load() *Task   { return c.p.Load() }
-func (c *current) store(t *Task) { c.p.Swap(t) } // which comes after seen, unlike a Store
+func (c *current) store(t *Task) { c.p.Swap(t) } // unlike a Store, ordered after seen
 
-// seen says that the fields of t have been read, if t is still the current task.
+// seen tells the race detector that the fields of t have been read, if t is still the current task.
 func (c *current) seen(t *Task) { c.p.CompareAndSwap(t, t) }

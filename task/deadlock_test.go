@@ -18,7 +18,7 @@ import (
 	"weft/task/internal/sched"
 )
 
-// said is what a runtime reports.
+// said collects what a runtime reports.
 type said struct {
 	mu sync.Mutex
 	b  bytes.Buffer
@@ -46,7 +46,8 @@ func impatient(t *testing.T, cfg Config, limit time.Duration) (*Runtime, *said) 
 	return rt, got
 }
 
-// programsThatHang are programs in which all wait for each other, or for nobody.
+// programsThatHang are programs in which all tasks wait for each other, or for something that never
+// comes.
 var programsThatHang = map[string]func(t *Task) error{
 	"a task that nobody unblocks": func(t *Task) error {
 		t.SpawnWith(Attrs{Label: "lonely"}, func(t *Task) error { return t.Block() })
@@ -56,7 +57,7 @@ var programsThatHang = map[string]func(t *Task) error{
 		t.SpawnWith(Attrs{Label: "lonely"}, func(t *Task) error { return t.Block() })
 		return t.Wait()
 	},
-	"tasks behind it": func(t *Task) error {
+	"tasks that wait for a blocked task": func(t *Task) error {
 		var x int
 		t.SpawnWith(Attrs{Label: "lonely"}, func(t *Task) error { return t.Block() }, deps.Out(&x))
 		for range 100 {
@@ -72,8 +73,8 @@ var programsThatHang = map[string]func(t *Task) error{
 	},
 }
 
-// A program in which all tasks wait, and nothing else can act, ends with an error that says who
-// waits for what, and says so before.
+// A program in which all tasks wait, and nothing else can act, reports that and ends with an error
+// that says which task waits for what.
 func TestDeadlockOfTasks(t *testing.T) {
 	for name, main := range programsThatHang {
 		for _, workers := range []int{1, 3} {
@@ -94,7 +95,7 @@ func TestDeadlockOfTasks(t *testing.T) {
 	}
 }
 
-// It is found while the runtime is closed, by however many.
+// The deadlock is found while any number of goroutines close the runtime.
 func TestDeadlockWhileClosing(t *testing.T) {
 	watch(t)
 	rt, _ := impatient(t, Config{Workers: 2}, 100*time.Millisecond)
@@ -106,13 +107,14 @@ func TestDeadlockWhileClosing(t *testing.T) {
 	require.ErrorIs(t, d.Err(), ErrDeadlock)
 }
 
-// An event that nobody ends is said. It keeps the run open, which has the error then.
+// An event that never ends is reported. It keeps the run open; the run has the error afterwards.
 func TestDeadlockOfEvents(t *testing.T) {
 	rt, got := impatient(t, Config{Workers: 2}, 200*time.Millisecond)
 	err := rt.Run(bg, func(t *Task) error {
 		t.Spawn(func(t *Task) error {
 			end := t.Hold()
-			time.AfterFunc(time.Second, func() { end(nil) }) // which nobody sees
+			// the detector does not know of the timer
+			time.AfterFunc(time.Second, func() { end(nil) })
 			return nil
 		})
 		return t.Wait()
@@ -123,9 +125,9 @@ func TestDeadlockOfEvents(t *testing.T) {
 	require.Equal(t, 1, strings.Count(got.String(), "no goroutine is left"), got.String())
 }
 
-// Where another goroutine of the program lives, tasks that wait for each other's Mutex are said,
-// once, and what it is.
-func TestDoubtOfTasks(t *testing.T) {
+// While another goroutine of the program lives, tasks that wait for each other's Mutexes are
+// reported once, with that goroutine.
+func TestSuspectedDeadlockOfTasks(t *testing.T) {
 	never := make(chan struct{})
 	defer close(never)
 	go func() { <-never }()
@@ -136,7 +138,7 @@ func TestDoubtOfTasks(t *testing.T) {
 		crossLocks(t, new([2]Mutex))
 		return nil
 	})
-	// Seldom: at a look nobody may run, the one that asks here among them.
+	// Poll rarely: the detector finds the deadlock only while no goroutine runs, this one included.
 	require.Eventually(t, func() bool { return strings.Contains(got.String(), "for a Mutex") }, time.Minute, 50*time.Millisecond)
 	cancel()
 	require.ErrorIs(t, d.Wait(bg), context.Canceled)
@@ -144,7 +146,7 @@ func TestDoubtOfTasks(t *testing.T) {
 	require.Equal(t, 1, strings.Count(text, "unless a goroutine of the program acts"), text)
 	require.Equal(t, 2, strings.Count(text, "waits in Mutex.Lock"), text)
 	_, acts, _ := strings.Cut(text, "that may act: ")
-	require.Contains(t, acts, "TestDoubtOfTasks")
+	require.Contains(t, acts, "TestSuspectedDeadlockOfTasks")
 	before, _, _ := strings.Cut(text, " tasks have waited for a Mutex")
 	lasts, err := time.ParseDuration(before[strings.LastIndexByte(before, ' ')+1:])
 	require.NoError(t, err, text)
@@ -166,8 +168,8 @@ func crossLocks(t *Task, ms *[2]Mutex) {
 	}
 }
 
-// Tasks that wait for a Mutex wait in vain if its holder, over others maybe, waits for one that it
-// holds, or for tasks that all do nothing but wait for tasks; not if some task may go on by itself.
+// Tasks wait for a Mutex in vain if its holder waits, directly or through others, for a Mutex that
+// it holds, or for tasks that all wait for tasks. They do not if some task may go on by itself.
 func TestLocksInVain(t *testing.T) {
 	type locks = [2]Mutex
 	behind := func(wait func(t *Task) error) func(t *Task, ms *locks, gate chan struct{}) {
@@ -238,12 +240,12 @@ func TestLocksInVain(t *testing.T) {
 			require.Equal(t, c.inVain, rt.locksInVain())
 			cancel()
 			close(gate)
-			_ = d.Wait(bg) // nil where the gate was open first
+			_ = d.Wait(bg) // nil if the gate opened first
 		})
 	}
 }
 
-// What may go on is not ended, and nothing is said of it.
+// A program that may go on is not ended and not reported.
 func TestNoDeadlockOfTasks(t *testing.T) {
 	const limit = 60 * time.Millisecond
 	for name, main := range map[string]func(t *Task) error{

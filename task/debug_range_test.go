@@ -16,8 +16,8 @@ import (
 	"weft/deps"
 )
 
-// Debug mode judges ranges by their bytes, and objects as the bytes of their variables where a
-// range is concerned.
+// Debug mode compares ranges by their bytes. Compared with a range, an object is the bytes of its
+// variable.
 func TestDebugRanges(t *testing.T) {
 	var s [16]int64
 	for _, c := range []struct {
@@ -59,7 +59,7 @@ func TestDebugRanges(t *testing.T) {
 					parent := func() {
 						labelled(t, "parent!", func(t *Task) error { labelled(t, "child!", hold, c.child...); return nil }, c.parent...)
 					}
-					if c.conflict == "" { // what is linked would wait
+					if c.conflict == "" { // linked tasks would wait
 						other = func() { labelled(t, "other", hold, c.other...) }
 						parent = func() {
 							labelled(t, "parent", func(t *Task) error { labelled(t, "child", hold, c.child...); return nil }, c.parent...)
@@ -73,7 +73,7 @@ func TestDebugRanges(t *testing.T) {
 						other()
 					}
 					for range 2 {
-						t.Blocking(func() { until(rt.atRest) }) // so nobody appends
+						t.Blocking(func() { until(rt.atRest) }) // so that no task appends
 						for _, end := range ends {
 							end(nil)
 						}
@@ -94,8 +94,8 @@ func TestDebugRanges(t *testing.T) {
 
 func one(a ...deps.Access) []deps.Access { return a }
 
-// Objects within ranges, ranges within objects, and parts given up: all of it is linked, and debug
-// mode has nothing to say.
+// Objects within ranges, ranges within objects, and released parts: all are linked, and debug mode
+// reports nothing.
 func TestDebugRangesLinked(t *testing.T) {
 	var w warnings
 	rt := newTestRuntime(t, Config{Workers: 2, Debug: true, Logger: w.logger()})
@@ -127,8 +127,8 @@ func TestDebugRangesLinked(t *testing.T) {
 	require.Empty(t, w.take())
 }
 
-// What Release gives up of a range is free for others, and the rest is not; a Release that is
-// refused gives up nothing.
+// The part of a range that Release gives up is free for others, and the rest is not; a Release that
+// is refused gives up nothing.
 func TestDebugRangeRelease(t *testing.T) {
 	var s [16]int64
 	var w warnings
@@ -153,7 +153,7 @@ func TestDebugRangeRelease(t *testing.T) {
 			}
 			return nil
 		}, deps.Slice(s[0:12]).InOut())
-		// What lies before and behind the released part stays as it was.
+		// The parts before and after the released part stay held.
 		labelled(t, "S!", func(t *Task) error {
 			if err := t.Release(deps.Slice(s[6:7]).InOut()); err != nil {
 				return err
@@ -166,8 +166,8 @@ func TestDebugRangeRelease(t *testing.T) {
 			}
 			return nil
 		}, deps.Slice(s[0:2]).InOut(), deps.Slice(s[6:8]).InOut(), deps.InOut(&s[12]))
-		// The released part is another's while the rest is kept; and a third, that nothing links,
-		// meets the rest.
+		// Another task has the released part while the rest is kept. A third task, which is not
+		// linked, conflicts with the rest.
 		labelled(t, "U!", func(t *Task) error { return t.Release(deps.Slice(s[4:6]).InOut()) }, deps.Slice(s[0:12]).InOut())
 		return nil
 	}))
@@ -192,7 +192,7 @@ func TestDebugRangeRelease(t *testing.T) {
 }
 
 // Random nested programs over ranges and objects, in which children stay within what their parents
-// declare: debug mode has nothing to say.
+// declare: debug mode reports nothing.
 func TestDebugRandomRanges(t *testing.T) {
 	programs := uint64(200)
 	if underRace || testing.Short() {

@@ -20,7 +20,7 @@ import (
 	"weft/task/internal/audit"
 )
 
-// warnings is a log that keeps its lines.
+// warnings is a log that stores its lines.
 type warnings struct {
 	mu    sync.Mutex
 	lines []string
@@ -35,8 +35,8 @@ func (w *warnings) Write(p []byte) (int, error) {
 
 func (w *warnings) logger() *slog.Logger { return slog.New(slog.NewTextHandler(w, nil)) }
 
-// take returns the lines, but for those of weak accesses that no child uses: TestDebugIdle is about
-// them.
+// take returns the lines, except those about weak accesses that no child uses: TestDebugIdle checks
+// these.
 func (w *warnings) take() []string {
 	return slices.DeleteFunc(w.takeAll(), func(s string) bool { return strings.Contains(s, "no child uses what it has declared") })
 }
@@ -49,7 +49,8 @@ func (w *warnings) takeAll() []string {
 	return l
 }
 
-// What is declared for nothing is warned of, once for each line that spawns, and nothing else is.
+// A declared access that is never used causes one warning for each line that spawns, and nothing
+// else causes one.
 func TestDebugIdle(t *testing.T) {
 	var w warnings
 	rt := newTestRuntime(t, Config{Workers: 2, Debug: true, Logger: w.logger()})
@@ -60,7 +61,7 @@ func TestDebugIdle(t *testing.T) {
 			labelled(t, "weak", nothing, deps.In(&x).Weak())
 			t.SpawnWith(Attrs{Label: "strong"}, func(t *Task) error { t.Uses(deps.In(&x)); return nil }, deps.In(&x), deps.InOut(&y))
 		}
-		labelled(t, "silent", nothing, deps.InOut(&x)) // says nothing of what it uses
+		labelled(t, "silent", nothing, deps.InOut(&x)) // never calls Uses
 		labelled(t, "child", func(t *Task) error {
 			t.Uses(deps.In(&x))
 			labelled(t, "below", nothing, deps.InOut(&y), deps.Slice(v[2:3]).Out())
@@ -91,8 +92,8 @@ func held(t *Task) error {
 	return nil
 }
 
-// Two tasks that may use an object at the same time end the run; the error names both, and whose
-// declaration is missing.
+// Two tasks that may use an object at the same time end the run; the error names both, and the task
+// whose declaration is missing.
 func TestDebugConflict(t *testing.T) {
 	var x, y int
 	for _, c := range []struct {
@@ -164,13 +165,13 @@ func TestDebugConflict(t *testing.T) {
 	}
 }
 
-// Programs that are right, and some that are in order for reasons that debug mode does not know,
-// run as always; the latter with a warning.
+// Right programs run as always. So do programs that are right for reasons that debug mode does not
+// know, with a warning.
 func TestDebugRightPrograms(t *testing.T) {
 	type program struct {
 		name  string
 		main  func(t *Task, x, y *int) error
-		warns []string // what the warning says; nil for none
+		warns []string // parts of the warning; nil for none
 	}
 	for _, c := range []program{
 		{"memory of the parent's own", func(t *Task, x, y *int) error {
@@ -251,7 +252,7 @@ func TestDebugRightPrograms(t *testing.T) {
 			return d.Join(t)
 		}, nil},
 		{"an ancestor keeps it", func(t *Task, x, y *int) error {
-			// as long as it waits, all is well
+			// while it waits, there is no conflict
 			labelled(t, "G", func(t *Task) error {
 				labelled(t, "P", func(t *Task) error { labelled(t, "C", nothing, deps.InOut(x)); return t.Wait() })
 				return t.Wait()
@@ -300,8 +301,8 @@ func TestDebugRightPrograms(t *testing.T) {
 	}
 }
 
-// The books are empty when all is over, and when a spawn was refused.
-func TestDebugBooksEmpty(t *testing.T) {
+// The audit is empty when all is over, and when a spawn was refused.
+func TestDebugAuditEmpty(t *testing.T) {
 	rt := newTestRuntime(t, Config{Workers: 2, Debug: true})
 	var r *audit.Record
 	x, y := 0, 0
@@ -322,7 +323,7 @@ func TestDebugBooksEmpty(t *testing.T) {
 	r.Inspect(func(live int) { require.Zero(t, live) })
 }
 
-// Uses says what a body may not do with an object.
+// Uses refuses what a body may not do with an object.
 func TestUses(t *testing.T) {
 	skipInLintMode(t, "it is about what is there without debug mode, which lint mode includes")
 	for _, debug := range []bool{true, false} {
@@ -358,7 +359,7 @@ func TestUses(t *testing.T) {
 	}
 }
 
-// Debug mode may be asked for by the environment, and is off without a trace.
+// The environment can turn debug mode on; without debug mode there is no audit.
 func TestDebugOff(t *testing.T) {
 	skipInLintMode(t, "it is about what is there without debug mode, which lint mode includes")
 	rt := newTestRuntime(t, Config{Workers: 1, TraceSpawns: true})
@@ -366,7 +367,7 @@ func TestDebugOff(t *testing.T) {
 		x := 0
 		t.SpawnWith(Attrs{Undeferred: true}, func(t *Task) error {
 			if t.run.rt.probe != nil {
-				return errors.New("there are books")
+				return errors.New("there is an audit")
 			}
 			return nil
 		}, deps.In(&x))
@@ -384,8 +385,8 @@ func TestDebugOff(t *testing.T) {
 	require.True(t, err != nil && contains(err.Error(), EnvDebug, `"yes"`, "legal: 0, 1"), "%v", err)
 }
 
-// The books hear of the end of an access before the engine does: a task that the end makes ready
-// must not find it open. Here they are kept shut while the access ends, and so it cannot end.
+// The audit drops an access before the engine ends it: a task that the end makes ready must not
+// find the access open. The test holds the audit's lock, so the access cannot end.
 func TestDebugDropsFirst(t *testing.T) {
 	skipInLintMode(t, "it makes tasks past debug mode, and so past lint mode")
 	rt := newTestRuntime(t, Config{Workers: 2, Debug: true})
@@ -405,11 +406,11 @@ func TestDebugDropsFirst(t *testing.T) {
 					t.node.Flags &^= flagLeaf // as Spawn does
 					for range 3000 {
 						runtime.Gosched()
-						early = early || startUnseen(t, deps.In(&x)) // past the books
+						early = early || startUnseen(t, deps.In(&x)) // without the audit
 					}
 				})
 				if early {
-					return errors.New("the engine knows before the books do")
+					return errors.New("the engine ends the access before the audit drops it")
 				}
 				return nil
 			}, deps.InOut(&x).Weak())
@@ -418,7 +419,7 @@ func TestDebugDropsFirst(t *testing.T) {
 	}
 }
 
-// startUnseen starts an empty child of t of which no observer is told, and reports whether it was
+// startUnseen starts an empty child of t without telling the observers, and reports whether it was
 // ready.
 func startUnseen(t *Task, accs ...deps.Access) bool {
 	s := t.slot

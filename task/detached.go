@@ -10,20 +10,21 @@ import (
 )
 
 // Spawn starts main as the main task of a run, as Run does, and returns at once. Unlike
-// Run it may be called from a task too. The new run has nothing to do with that task: nobody waits
-// for it but Close and those who ask the handle, and its errors end no other run. It
-// ends early when ctx does; a task's own context ends with that task's run, so
-// what is to outlast it needs another one. No window bounds the number of detached tasks.
+// Run it may be called from a task too. The new run is independent of that task: only Close and
+// callers of the handle's methods wait for it, and its errors end no other run. It
+// ends early when ctx does. The context of a task ends with the task's run, so a
+// detached task that is to outlast that run needs another context. The number of detached tasks is
+// not bounded.
 //
-// A runtime that is closed, or a context that has ended, is an error of the handle: [ErrClosed], or
+// If the runtime is closed, or ctx has ended, the handle has an error: [ErrClosed], or
 // the cause of the context. While Close waits, tasks, OnReady and OnDone's functions may still
-// spawn, and Close waits for what they do; everybody else gets ErrClosed.
+// spawn, and Close waits for what they spawn; all other callers get ErrClosed.
 func (rt *Runtime) Spawn(ctx context.Context, main func(*Task) error) *Detached {
 	return rt.spawn(ctx, rt.traced(), &Attrs{}, main)
 }
 
-// SpawnWith is Spawn with attributes. Wait is always there; with Undeferred it
-// panics, since there is no creator that could wait.
+// SpawnWith is Spawn with attributes. Wait is always set. SpawnWith panics if Undeferred is set,
+// since there is no creator that could wait.
 func (rt *Runtime) SpawnWith(ctx context.Context, a Attrs, main func(*Task) error) *Detached {
 	if a.Undeferred {
 		panic("task: a detached task cannot be undeferred; use Run, or Task.SpawnWith")
@@ -49,12 +50,12 @@ func (rt *Runtime) spawn(ctx context.Context, pc uintptr, a *Attrs, main func(*T
 	return d
 }
 
-// end is called once, when the main task of r is over. The caller is in the middle of
-// its bookkeeping, as with the end of an event: what follows must not block.
+// end is called once, when the main task of r is over. The caller is in the middle of deepDone, as
+// at the end of an event: end must not block.
 func (d *Detached) end(r *run) {
 	p := d.rt.probe
 	if p != nil {
-		p.Acquire(false) // the context is made by who has spawned the task
+		p.Acquire(false) // the goroutine that has spawned the task has made the context
 	}
 	unhooked := r.unhook()
 	if p != nil {
@@ -63,8 +64,8 @@ func (d *Detached) end(r *run) {
 	err := r.first.Load()
 	r.cancel(nil)
 	d.complete(err)
-	// Close goes on now, since d's callbacks have been called; but not before the function is over
-	// that the end of the context has started.
+	// d's callbacks have been called, so Close may go on now; but not before contextEnds is over,
+	// if it has been started.
 	if unhooked {
 		d.rt.life.leave()
 	} else if r.hookOver = d.rt.life.leave; !r.hook.wait() {
@@ -72,7 +73,7 @@ func (d *Detached) end(r *run) {
 	}
 }
 
-// complete ends d.
+// complete ends d and calls the callbacks.
 func (d *Detached) complete(err error) {
 	d.mu.Lock()
 	d.over, d.err = true, err
@@ -88,9 +89,9 @@ func (d *Detached) complete(err error) {
 	}
 }
 
-// OnDone calls f once, with the error of the run, when that is over: at once if it is, else
-// on the goroutine that ends it. f must not block or panic. Package tampi binds a Detached to a
-// task by this.
+// OnDone calls f once, with the error of the run, when the run is over: at once if it is over, else
+// on the goroutine that ends the run. f must not block or panic. Package tampi uses OnDone to bind
+// a Detached to a task.
 func (d *Detached) OnDone(f func(error)) {
 	mustCall("OnDone", "of", f != nil)
 	d.mu.Lock()
@@ -104,7 +105,7 @@ func (d *Detached) OnDone(f func(error)) {
 	d.call(f, err)
 }
 
-// call calls f, which comes after all that the run has done.
+// call calls f. In lint mode f is ordered after everything that the run has done.
 func (d *Detached) call(f func(error), err error) {
 	if d.rt.probe == nil {
 		f(err)
@@ -126,7 +127,7 @@ func (d *Detached) Err() error {
 	return d.err
 }
 
-// Wait returns the error of the run when that is over, or the cause of ctx if that ends
+// Wait returns the error of the run when the run is over, or the cause of ctx if ctx ends
 // before. It must not be called from a task of the same runtime: Join is for tasks.
 func (d *Detached) Wait(ctx context.Context) error {
 	if d.rt.here() != nil {
@@ -151,7 +152,7 @@ func (d *Detached) Wait(ctx context.Context) error {
 // Join is Wait for a task: t, whose body is the caller, gives up its slot until d is over or
 // t's own run has failed or was cancelled. It returns d's error if d is over, else that of t's run.
 //
-// It panics if t belongs to d, which would wait for itself.
+// Join panics if t belongs to d, since d would wait for itself.
 func (d *Detached) Join(t *Task) error {
 	t.enter("Join")
 	if t.run.handle == d {

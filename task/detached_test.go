@@ -54,8 +54,8 @@ func TestDetached(t *testing.T) {
 	}
 }
 
-// Spawned by tasks: it outlasts its spawner's run, does not keep it, and does not share its
-// failure.
+// A detached task that a task spawns outlasts the spawner's run, does not delay that run's end, and
+// does not share its failure.
 func TestDetachedFromTask(t *testing.T) {
 	for _, workers := range []int{1, 2} {
 		rt := newTestRuntime(t, Config{Workers: workers})
@@ -149,8 +149,8 @@ func TestNOSV02_DetachedEnds(t *testing.T) {
 	}
 }
 
-// Join returns when the task's own run ends; a task that holds an event for a detached one is
-// released by it.
+// Join returns when the task's own run ends. The end of a detached task ends an event that is bound
+// to it.
 func TestNOSV01_DetachedJoinAndBind(t *testing.T) {
 	for _, workers := range []int{1, 2} {
 		rt := newTestRuntime(t, Config{Workers: workers})
@@ -183,7 +183,7 @@ func TestNOSV01_DetachedJoinAndBind(t *testing.T) {
 			}))
 			n.require(t)
 		}
-		// The end of one ends an event of another, a hundred levels deep, all in callbacks.
+		// The end of each task ends an event of the next, a hundred levels deep, all in callbacks.
 		var chain []*Detached
 		var prev *Detached
 		ends := make(chan func(error), 1)
@@ -296,7 +296,7 @@ func TestDetachedHammer(t *testing.T) {
 	}
 }
 
-// What is wrong is said.
+// Misuse panics with texts that name it.
 func TestDetachedMisuse(t *testing.T) {
 	rt := newTestRuntime(t, Config{Workers: 1})
 	for text, f := range map[string]func(){

@@ -38,11 +38,11 @@ func (rt *Runtime) dump() string {
 	return b.String()
 }
 
-// runtimes are those that are open, for DumpAll.
+// runtimes are the open runtimes, for DumpAll.
 var runtimes = struct {
 	mu   sync.Mutex
 	open map[*Runtime]struct{} // +checklocks:mu
-	// no sync.Map: in lint mode, this package's instance of its code would be the program's too
+	// no sync.Map: in lint mode the program would share this package's instance of its code
 }{open: map[*Runtime]struct{}{}}
 
 func (rt *Runtime) enlist() {
@@ -57,8 +57,8 @@ func (rt *Runtime) delist() {
 	delete(runtimes.open, rt)
 }
 
-// DumpAll is [Runtime.Dump] for all runtimes of the process that are open. A program that wants to
-// be asked by a signal calls it from a goroutine that receives from [os/signal.Notify].
+// DumpAll is [Runtime.Dump] for all open runtimes of the process. To dump on a signal, a program
+// calls it from a goroutine that receives from [os/signal.Notify].
 func DumpAll(w io.Writer) error {
 	runtimes.mu.Lock()
 	list := slices.Collect(maps.Keys(runtimes.open))
@@ -71,7 +71,7 @@ func DumpAll(w io.Writer) error {
 	return nil
 }
 
-// TaskInfo is what the watchdog knows of one live task.
+// TaskInfo is what the watchdog knows about one live task.
 type TaskInfo struct {
 	ID       uint64 // of the task; another task never gets it
 	Parent   uint64 // zero for the main task of a run
@@ -82,9 +82,9 @@ type TaskInfo struct {
 	For      time.Duration // how long it is in this state
 	Accesses []deps.Access
 	Behind   []uint64 // tasks that it waits for
-	Text     string   // all that Dump says of it, a few lines
+	Text     string   // the lines of Dump about it
 	Stuck    bool     // it has waited for longer than Config.Watchdog, or is in a cycle
-	Cycle    bool     // it is in a cycle: it waits for itself
+	Cycle    bool     // it is in a cycle of tasks that wait for each other
 }
 
 // TaskState is how far a task is.
@@ -95,16 +95,16 @@ const (
 	TaskWaiting TaskState = TaskState(watchdog.Waiting) // for accesses
 	TaskReady   TaskState = TaskState(watchdog.Ready)   // waits for a slot
 	TaskHeld    TaskState = TaskState(watchdog.Held)    // OnReady has bound events
-	TaskResting TaskState = TaskState(watchdog.Resting) // of a recorded loop, until its next turn
+	TaskResting TaskState = TaskState(watchdog.Resting) // of a recorded loop, between two rounds
 	TaskRunning TaskState = TaskState(watchdog.Running)
 	TaskBlocked TaskState = TaskState(watchdog.Blocked) // the body waits
 	TaskBound   TaskState = TaskState(watchdog.Bound)   // the body is over, but its events are not
 	TaskParent  TaskState = TaskState(watchdog.Parent)  // only its descendants are left
 )
 
-// Tasks returns what the tasks of the runtime are doing, parents before their children; false if no
-// list is kept ([Config.Watchdog]). Each is described as it was at some moment of the call; tasks
-// go on meanwhile. Any goroutine may call it.
+// Tasks returns what the tasks of the runtime are doing, parents before their children. It returns
+// false if no list is kept ([Config.Watchdog]). Each task is described as it was at some moment of
+// the call; tasks go on meanwhile. Any goroutine may call it.
 func (rt *Runtime) Tasks() ([]TaskInfo, bool) {
 	if rt.cfg.Watchdog == 0 {
 		return nil, false

@@ -17,23 +17,23 @@ import (
 	"weft/deps"
 )
 
-// lateRow is a wait that ends long after it has begun.
+// lateRow is one test of a wait that ends long after it has begun.
 type lateRow struct {
 	rt       *Runtime
 	cancel   context.CancelCauseFunc
-	answer   func()               // what the wait is for; set before it begins
-	blocker  atomic.Pointer[Task] // what others wait for, in Block
+	answer   func()               // ends the wait; set before it begins
+	blocker  atomic.Pointer[Task] // the task in Block that others wait for
 	deadline chan struct{}        // of the context, when it is closed
 	sibling  chan struct{}        // lets the sibling go on
 	event    chan func(error)     // of the sibling
 	entered  atomic.Bool          // the wait begins
 	returned atomic.Bool          // it is over
 	err      error                // what it has returned
-	keep     chan struct{}        // keeps a slot, for the window; nil in others
-	helper   *Detached            // what Join is for
+	keep     chan struct{}        // keeps a slot, so that the throttle holds; nil in other rows
+	helper   *Detached            // the detached task that Join waits for
 }
 
-// A deadlineContext is over its deadline when done is closed.
+// A deadlineContext exceeds its deadline when done is closed.
 type deadlineContext struct {
 	context.Context
 	done chan struct{}
@@ -50,13 +50,13 @@ func (c deadlineContext) Err() error {
 	}
 }
 
-// blocks spawns a task that waits in Block with accs; the answer ends that.
+// blocks spawns a task with accs that waits in Block until answer is called.
 func (l *lateRow) blocks(t *Task, accs ...deps.Access) {
 	t.Spawn(func(t *Task) error { l.blocker.Store(t); return t.Block() }, accs...)
 	l.answer = func() { l.blocker.Load().Unblock() }
 }
 
-// lateWaits are the waits that a task has.
+// lateWaits are all kinds of waits of a task.
 var lateWaits = []struct {
 	name string
 	wait func(l *lateRow, t *Task) error
@@ -144,15 +144,15 @@ var lateWaits = []struct {
 		l.answer = func() { l.blocker.Load().Unblock() }
 		return l.helper.Join(t)
 	}},
-	{"window", func(l *lateRow, t *Task) error {
+	{"throttle", func(l *lateRow, t *Task) error {
 		var x int
 		l.keep = make(chan struct{})
 		kept := make(chan struct{})
-		// else the window gives way
+		// else all slots park, and the throttle lets the creator go on
 		t.Spawn(func(*Task) error { close(kept); <-l.keep; return nil })
 		t.Blocking(func() { <-kept })
 		l.blocks(t, deps.InOut(&x))
-		for range 3 * windowLook {
+		for range 3 * throttleEvery {
 			t.Spawn(nothing, deps.InOut(&x))
 		}
 		return t.run.cause()
@@ -186,7 +186,7 @@ var lateEnds = []struct {
 		func(l *lateRow) { (<-l.event)(errEvent) }, errEvent},
 }
 
-// asleep reports whether the wait has begun and nothing moves any more.
+// asleep reports whether the wait has begun and nothing happens any more.
 func (l *lateRow) asleep() bool {
 	if !l.entered.Load() {
 		return false
@@ -195,12 +195,11 @@ func (l *lateRow) asleep() bool {
 		return true
 	}
 	b := l.blocker.Load()
-	return l.rt.window.n.Load() == 1 && b != nil && b.block.Load() == blocked
+	return l.rt.throttle.n.Load() == 1 && b != nil && b.block.Load() == blocked
 }
 
-// Every wait of a task that has lasted for 300 ms, in which nothing has moved, ends by every end
-// there is, with its error; the run has that error, too, and the runtime can be used, or closed,
-// then.
+// Every kind of wait, after 300 ms in which nothing has happened, ends by every kind of end, with
+// that end's error. The run has the error, too, and the runtime can be used or closed afterwards.
 func TestWaitsThatEndLate(t *testing.T) {
 	skipInLintMode(t, "tasks and the test share variables that no access orders")
 	watch(t)
@@ -214,7 +213,7 @@ func TestWaitsThatEndLate(t *testing.T) {
 				what := w.name + ", " + e.name
 				l := &lateRow{deadline: make(chan struct{}), sibling: make(chan struct{}), event: make(chan func(error), 1)}
 				var err error
-				l.rt, err = open(Config{Workers: 2, Window: windowLook}, tuning{})
+				l.rt, err = open(Config{Workers: 2, Window: throttleEvery}, tuning{})
 				require.NoError(t, err)
 				ctx, cancel := context.WithCancelCause(bg)
 				defer cancel(nil)

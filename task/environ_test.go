@@ -12,7 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// A program of tasks only says, once, which names in its environment mean nothing.
+// A program that uses only tasks reports once which variables in its environment are unknown.
 func TestUnknownVariables(t *testing.T) {
 	const asProgram = "WEFT_TEST_TASK"
 	if os.Getenv(asProgram) != "" {

@@ -19,8 +19,8 @@ var ErrClosed = errors.New("task: the runtime is closed")
 // ErrLocked is the cause when a body ends without unlocking a [Mutex].
 var ErrLocked = errors.New("the body ended with a Mutex locked")
 
-// ErrDeadlock is why a run ends whose tasks all wait while no goroutine of the program is left that
-// could wake one. The error of the run wraps it, and says which tasks wait for what.
+// ErrDeadlock ends a run when all its tasks wait and no goroutine of the program is left that could
+// wake one. The error of the run wraps it, and says which tasks wait for what.
 var ErrDeadlock = stuck.ErrDeadlock
 
 // ErrConflict is the cause when debug mode finds two tasks that may use one object at the same time
@@ -62,7 +62,7 @@ func (t *Task) wrap(cause error, panicked any, stack []byte) *Error {
 	return &Error{Label: t.label, Site: t.site(), Panic: panicked, Stack: stack, Err: cause}
 }
 
-// site names where t comes from. It is only called for an error.
+// site returns where t was spawned, or else where its body is. It is only called for an error.
 func (t *Task) site() string {
 	pc := t.pc
 	if pc == 0 {
@@ -79,14 +79,15 @@ func panicError(r any) error {
 	return fmt.Errorf("panic: %v", r)
 }
 
-// mustCall panics if what the method op is to call is nil, before anything has changed.
+// mustCall panics if the function that the method op is to call is nil, before anything has
+// changed.
 func mustCall(op, preposition string, ok bool) {
 	if !ok {
 		panic("task: " + op + " " + preposition + " a nil function")
 	}
 }
 
-// plain is an error without what the tasks waited for, which is for the caller of Run.
+// plain returns err without the list of what tasks waited for; that list is for the caller of Run.
 func plain(err error) error {
 	if e, ok := err.(*waits.Ended); ok {
 		return e.Cause
@@ -94,7 +95,7 @@ func plain(err error) error {
 	return err
 }
 
-// name says which task t is, in a message.
+// name describes t in a message.
 func (t *Task) name() string {
 	switch {
 	case t.fn == nil:

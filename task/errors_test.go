@@ -145,7 +145,7 @@ func TestErrorTexts(t *testing.T) {
 	golden(t, "errors.txt", b.String())
 }
 
-// The site with TraceSpawns is the very line of the call.
+// The site with TraceSpawns is the line of the call.
 func TestTraceSpawnsNamesTheCall(t *testing.T) {
 	rt := newTestRuntime(t, Config{Workers: 1, TraceSpawns: true})
 	var want int

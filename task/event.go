@@ -11,21 +11,20 @@ import (
 	"weft/task/internal/sched"
 )
 
-// Hold binds an event to t: the task is not over, and does not release its
-// accesses, until the body has returned and each Hold's function has been called.
-// This is how a completion is awaited without keeping a stack or a slot; package tampi does it for
-// requests.
+// Hold binds an event to t: the task is not over, and does not release its accesses, until the body
+// has returned and each Hold's function has been called. So a task can wait for a completion
+// without a stack and without a slot; package tampi binds requests this way.
 //
 // The returned function ends the event. Any goroutine may call it; the first
 // call counts and later ones do nothing. An error ends the run, as if the body had returned it.
 //
-// Besides the body, any goroutine may call Hold while an event of t is pending;
-// it panics when there is none, since the task may be over then.
+// Besides the body, any goroutine may call Hold while an event of t is pending.
+// Hold panics if none is pending, since the task may be over then.
 func (t *Task) Hold() func(error) { return t.HoldFor(nil) }
 
-// HoldFor is [Task.Hold] for an event that says what it is: what is printed, by its String method
-// if it has one, where the watchdog lists what a task waits for. It must be safe to print by any
-// goroutine at any time.
+// HoldFor is [Task.Hold] with a description of the event. The watchdog prints what, by its String
+// method if it has one, where it lists what a task waits for. Any goroutine must be able to print
+// what safely at any time.
 func (t *Task) HoldFor(what any) func(error) {
 	release := t.hold() // t is not over before release is called
 	if p := t.run.rt.probe; p != nil {
@@ -34,7 +33,7 @@ func (t *Task) HoldFor(what any) func(error) {
 	return release
 }
 
-// errNoEvent is what Hold panics with where nothing keeps the task alive.
+// errNoEvent is the panic of Hold if nothing keeps the task alive.
 const errNoEvent = "task: Hold from outside the body of a task that has no pending event"
 
 func (t *Task) hold() func(error) {
@@ -43,7 +42,7 @@ func (t *Task) hold() func(error) {
 	}
 	s := t.run.rt.here()
 	if s != nil && s.cur.load() == t || sched.Goid() == 0 {
-		t.held()
+		t.addEvent()
 	} else {
 		for counted := false; !counted; {
 			n := t.holds.Load()
@@ -59,11 +58,11 @@ func (t *Task) hold() func(error) {
 	return (&hold{t: t}).release
 }
 
-// hold is one event. Who ends it is the last to use t by it: t may be over then, and its memory
-// another task's, while the function of the event is kept for as long as the program likes, and
-// called again.
+// hold is one event. The program may keep and call the event's function for as long as it likes.
+// Only the first call, which sets done, uses t: afterwards t may be over, and its memory another
+// task's.
 type hold struct {
-	t    *Task // nil when the event has ended; read by who ends it only
+	t    *Task // nil when the event has ended; used only by the call that sets done
 	done xatomic.Bool
 }
 
@@ -98,7 +97,7 @@ func (h *hold) release(err error) {
 			s.probe.Released(t.id)
 		}
 		rt.giveUp(t, s, &s.flow)
-		s.tellFor(s.cur.load())
+		s.flushBefore(s.cur.load())
 		s.settle(false)
 		if s.probe != nil {
 			s.probe.Gives(0)

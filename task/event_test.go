@@ -16,7 +16,7 @@ import (
 	"weft/deps"
 )
 
-// fulfiller ends events in a goroutine of its own, a random one of those that it has.
+// fulfiller ends events in its own goroutine, in random order.
 type fulfiller struct {
 	c  chan func(error)
 	wg sync.WaitGroup
@@ -201,7 +201,7 @@ func TestEventsOfMain(t *testing.T) {
 	}
 }
 
-// An event's function counts once, whoever calls it how often.
+// An event's function counts once, however often and by whatever goroutines it is called.
 func TestADD05_EventEndsOnce(t *testing.T) {
 	rt := newTestRuntime(t, Config{Workers: 2})
 	for range 100 {
@@ -250,7 +250,7 @@ func TestCancelWaitsForEvents(t *testing.T) {
 	}
 }
 
-// A nested task's event holds back what is after its ancestors, too.
+// A nested task's event delays the successors of its ancestors, too.
 func TestEventOfNestedTask(t *testing.T) {
 	for _, wait := range []bool{false, true} {
 		rt := newTestRuntime(t, Config{Workers: 2})

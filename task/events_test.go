@@ -15,7 +15,7 @@ import (
 	"weft/trace"
 )
 
-// kept is a sink that keeps everything, by source.
+// kept is a sink that stores all trace records, by source.
 type kept struct {
 	recs map[event.Location][]event.Record
 }
@@ -31,7 +31,7 @@ func (k *kept) Flush(event.Moment) error { return nil }
 func (k *kept) Idle() error              { return nil }
 func (k *kept) Close() error             { return nil }
 
-// of returns what was recorded, without slots' own events, as "kind task".
+// of returns the trace records of p, without those about slots, as "kind task".
 func (k *kept) of(p event.Location) (l []string) {
 	for _, r := range k.recs[p] {
 		switch r.Kind() {
@@ -93,8 +93,8 @@ func BenchmarkTraced(b *testing.B) {
 	}
 }
 
-// A recording has the kinds of events that it wants, and no others. Where tasks are sampled, it has
-// no event of a task that is not recorded.
+// A recording has the requested kinds of trace events, and no others. If tasks are sampled, it has
+// no trace event of a task that is not recorded.
 func TestEventsThatAreWanted(t *testing.T) {
 	ofSlots := event.Of(event.Parked, event.Unparked, event.SlotTaken, event.SlotGiven)
 	record := func(opt event.Options) (seen map[event.Kind]int) {
@@ -135,8 +135,8 @@ func TestEventsThatAreWanted(t *testing.T) {
 	require.NotEmpty(t, record(event.Options{Sample: event.MaxSample}))
 }
 
-// A body begins when what comes before it on its slot is over, the body before it, its own OnReady,
-// and what the body beneath it has done, whatever else is recorded.
+// In a recording, a body begins after the end of what its slot has done before: the previous body,
+// its own OnReady, and the work of the body beneath it, whatever else is recorded.
 func TestBodiesBeginAfterWhatIsBefore(t *testing.T) {
 	for _, wants := range []event.Set{event.All, event.Of(event.Started), event.Of(event.Started, event.Ended), event.Of(event.Started, event.Ended, event.Prepared)} {
 		k := &kept{}
@@ -150,7 +150,7 @@ func TestBodiesBeginAfterWhatIsBefore(t *testing.T) {
 			last = event.Ticks()
 			return nil
 		}
-		over := map[uint64]int64{} // when what comes before it was over, by task
+		over := map[uint64]int64{} // by task: the end of what its slot has done before
 		begins := func(t *Task) error { over[t.id] = last; return nil }
 		require.NoError(t, rt.Run(bg, func(t *Task) error {
 			for range 2 {

@@ -11,13 +11,14 @@ import (
 	"weft/internal/explore"
 )
 
-// TestPlantedBugs: each rule of README.md, broken, is found by the exploration of its protocol.
+// TestPlantedBugs breaks each rule of README.md; the exploration of its protocol finds each
+// mistake.
 func TestPlantedBugs(t *testing.T) { explore.FindBugs(t, "task", plantedBugs) }
 
 var plantedBugs = []explore.Bug{
 	{
-		Name: "a token stays after the Block that it ends", File: "run.go", Test: "TestExploreHandOver",
-		At:  "token",
+		Name: "an early Unblock stays after the Block that it ends", File: "run.go", Test: "TestExploreHandOver",
+		At:  "early",
 		New: "\tr.removeLocked(t.parker)\n",
 	},
 	// Blocking, events, counters and the Mutex.
@@ -26,7 +27,7 @@ var plantedBugs = []explore.Bug{
 		At:  "failed",
 		New: "",
 	}, {
-		Name: "two end one wait", File: "block.go", Test: "TestExploreHandOver",
+		Name: "one wait ends twice", File: "block.go", Test: "TestExploreHandOver",
 		At:  "end-once",
 		New: "\t\t\tw.Store(blockNone)\n\t\t\tt.run.dropBlocked(t)\n\t\t\tt.run.rt.resume(t)\n\t\t\treturn\n",
 	}, {
@@ -34,19 +35,19 @@ var plantedBugs = []explore.Bug{
 		At:  "phase",
 		New: "",
 	}, {
-		Name: "kept-back completions are not told", File: "slot.go", Test: "TestExploreEvents",
-		At:  "kept-back",
+		Name: "delayed completions are not flushed", File: "slot.go", Test: "TestExploreEvents",
+		At:  "delayed",
 		New: "",
 	}, {
 		Name: "an event ends twice", File: "event.go", Test: "TestExploreEvents",
 		At:  "end-once",
 		New: "\tif h.done.Load() {\n\t\treturn\n\t}\n\th.done.Store(true)\n",
 	}, {
-		Name: "bodyOver looks first", File: "finish.go", Test: "TestExploreEvents",
+		Name: "bodyOver loads holds before it adds", File: "finish.go", Test: "TestExploreEvents",
 		At:  "body-over",
 		New: "\t\tif t.holds.Load() != 0 {\n\t\t\tt.holds.Add(bodyOver)\n\t\t\treturn false\n\t\t}\n\t\tt.holds.Add(bodyOver)\n",
 	}, {
-		Name: "who arms count does not look", File: "finish.go", Test: "TestExploreEvents",
+		Name: "the result of arming count is ignored", File: "finish.go", Test: "TestExploreEvents",
 		At:  "arm-count",
 		New: "\t\t\tt.count.Add(t.spawned)\n\t\t\treturn\n",
 	}, {
@@ -54,19 +55,19 @@ var plantedBugs = []explore.Bug{
 		At:  "once",
 		New: "",
 	}, {
-		Name: "a window that never stalls", File: "window.go", Test: "TestExploreEvents",
-		At:  "stall",
+		Name: "throttled creators are never resumed when all slots park", File: "throttle.go", Test: "TestExploreEvents",
+		At:  "all-parked",
 		New: "",
 	}, {
-		Name: "the timer of a stall looks before it says that it is over", File: "window.go", Test: "TestExploreEvents",
+		Name: "the backoff timer checks the slots before it disarms", File: "throttle.go", Test: "TestExploreEvents",
 		At:  "L2",
-		New: "\tif int(w.rt.sched.Parked()) != len(w.rt.slots.all) {\n\t\tw.later.armed.Store(false)\n\t\treturn\n\t}\n\tw.later.armed.Store(false) ",
+		New: "\tif int(th.rt.sched.Parked()) != len(th.rt.slots.all) {\n\t\tth.backoff.armed.Store(false)\n\t\treturn\n\t}\n\tth.backoff.armed.Store(false) ",
 	}, {
-		Name: "the timer of a stall is started once only", File: "window.go", Test: "TestExploreEvents",
+		Name: "the backoff timer never disarms", File: "throttle.go", Test: "TestExploreEvents",
 		At:  "L2",
 		New: "\t_ = 0 ",
 	}, {
-		Name: "a Mutex that came too late is kept", File: "mutex.go", Test: "TestExploreMutex",
+		Name: "a Mutex that a failed waiter was given is kept", File: "mutex.go", Test: "TestExploreMutex",
 		At:  "late",
 		New: "\t\t\tm.mu.Unlock()\n",
 	}, {
@@ -74,8 +75,8 @@ var plantedBugs = []explore.Bug{
 		At:  "holder",
 		New: "\tm.holder = nil\n",
 	}, {
-		Name: "the waiter looks first", File: "layout.go", Test: "TestExploreWaitWord",
-		At:  "look",
+		Name: "the waiter loads the word before it announces itself", File: "layout.go", Test: "TestExploreWaitWord",
+		At:  "announce",
 		New: "if w.v.Load()&wordDone != 0 {\n\t\treturn false\n\t}\n\tw.v.Add(wordWaiting)\n\treturn true",
 	},
 
@@ -85,27 +86,27 @@ var plantedBugs = []explore.Bug{
 		At:  "E2",
 		New: "\tif !last {\n\t\tdefer func() {\n\t\t\tt.holds.Add(0) // a step that the next run sees\n\t\t\tp.round++\n\t\t\tr.again(p, t, s)\n\t\t}()\n\t}\n",
 	}, {
-		Name: "E4 does not see the cut", File: "replay.go", Test: "TestExploreReplay",
+		Name: "E4 ignores the cut-off bit", File: "replay.go", Test: "TestExploreReplay",
 		At:  "E4",
 		New: "\tif p.state.Add(p.own) == 0 {\n\t\tf.MakeReady(&p.task.node)\n\t}\n",
 	}, {
-		Name: "C1 lets everybody through", File: "replay.go", Test: "TestExploreReplay",
+		Name: "C1 lets every part through", File: "replay.go", Test: "TestExploreReplay",
 		At:  "C1",
 		New: "\tr.cut.Store(true)\n",
 	}, {
-		Name: "C2 takes every part for one that waits", File: "replay.go", Test: "TestExploreReplay",
+		Name: "C2 counts every part as waiting", File: "replay.go", Test: "TestExploreReplay",
 		At:  "C2-waits",
 		New: "\t\tif r.parts[i].state.Add(cutOff) != cutOff {\n\t\t\twaiting++\n\t\t}\n",
 	}, {
-		Name: "C2 takes no part for one that waits", File: "replay.go", Test: "TestExploreReplay",
+		Name: "C2 counts no part as waiting", File: "replay.go", Test: "TestExploreReplay",
 		At:  "C2-counts",
 		New: "",
 	}, {
-		Name: "a part that is cut off is queued", File: "given.go", Test: "TestExploreReplay",
+		Name: "a part that is cut off is queued", File: "replay_release.go", Test: "TestExploreReplay",
 		At:  "cut-off",
 		New: "\tif p.state.Add(arrival)&^cutOff != 0 {\n\t\treturn\n\t}\n",
 	}, {
-		Name: "a successor is told twice", File: "given.go", Test: "TestExploreReplay",
+		Name: "a successor gets two arrivals", File: "replay_release.go", Test: "TestExploreReplay",
 		At:  "once",
 		New: "\t\tr.arrive(to, f)\n",
 	}, {
@@ -113,11 +114,11 @@ var plantedBugs = []explore.Bug{
 		At:  "E3",
 		New: "\tdefer func() { if p.state.Add(p.own) == 0 { f.MakeReady(&p.task.node) } }()\n",
 	}, {
-		Name: "the control task overtakes", File: "given.go", Test: "TestExploreReplay",
+		Name: "the control task starts before a run that used Release is over", File: "replay_release.go", Test: "TestExploreReplay",
 		At:  "control",
 		New: "",
 	}, {
-		Name: "an object is passed on with another one", File: "given.go", Test: "TestExploreReplay",
+		Name: "an edge is followed before all of its objects are released", File: "replay_release.go", Test: "TestExploreReplay",
 		At:  "object",
 		New: "",
 	},

@@ -14,8 +14,8 @@ import (
 	"weft/internal/xatomic"
 )
 
-// TestExploreDetached: each function of OnDone is called once, after all that the run has done, and
-// a Join is never missed, wherever the end of the run comes. Close is told once, and last.
+// TestExploreDetached: each function of OnDone is called once, after all that the run has done. No
+// Join is forgotten, wherever the end of the run comes. life.leave is called once, and last.
 func TestExploreDetached(t *testing.T) { exploreAll(t, detachedPrograms) }
 
 // dones counts calls of OnDone's functions.
@@ -36,7 +36,7 @@ func (c *dones) register(d *Detached, want error) {
 	})
 }
 
-// body is what is detached.
+// body is the body of the detached task.
 func (c *dones) body(*Task) error { c.ran = true; return nil }
 
 // detaching is body for programs that detach tasks, all of which are over in the end.
@@ -61,8 +61,8 @@ func detaching(slots string, main func(c *dones, t *Task) error) func(*explore.R
 	}
 }
 
-// ending detaches a task whose context ends by itself: its function has been started, in any order
-// with what the task does.
+// ending detaches a task whose context ends by itself: contextEnds runs in any order with what the
+// task does.
 func (c *dones) ending() *Detached {
 	rt := c.st.rt
 	rt.life.enter(false)
@@ -71,7 +71,7 @@ func (c *dones) ending() *Detached {
 	d := &Detached{rt: rt, done: make(chan struct{})}
 	left := func(error) { c.st.Check(rt.life.runs == 1, "Close does not wait for the end of the context") }
 	r := &run{rt: rt, handle: d, ctx: bg, cancel: left, unhook: func() bool { return false }}
-	rt.readyOff(r.main(0, c.body))
+	rt.readyOutside(r.main(0, c.body))
 	xatomic.Go(func() { r.contextEnds(ctx) })
 	return d
 }

@@ -17,10 +17,10 @@ import (
 // Objects show that accesses are kept.
 func TestExploreEvents(t *testing.T) { exploreAll(t, eventPrograms) }
 
-// ends ends an event of t on a goroutine without a slot.
+// ends ends an event on a goroutine without a slot.
 func ends(release func(error)) { xatomic.Go(func() { release(nil) }) }
 
-// holding is a body with n events that others end.
+// holding is a body with n events that other goroutines end.
 func holding(n int) func(st *lab, t *Task) error {
 	return func(_ *lab, t *Task) error {
 		for range n {
@@ -30,7 +30,7 @@ func holding(n int) func(st *lab, t *Task) error {
 	}
 }
 
-// parent is a body with children that have an event each, which others end.
+// parent is a body with children that have one event each, which other goroutines end.
 func parent(children int, waits bool) func(st *lab, t *Task) error {
 	return func(st *lab, t *Task) error {
 		for range children {
@@ -131,27 +131,28 @@ var eventPrograms = []exploration{
 		st.holds(t)
 		return err
 	})},
-	{"window, 2 preemptions", false, 3, body("b", func(st *lab, t *Task) error {
+	{"throttle, 2 preemptions", false, 3, body("b", func(st *lab, t *Task) error {
 		st.rt.cfg.Window = 1
-		t.unlooked = windowLook - 2 // the next child but one is the last before a look
+		t.unchecked = throttleEvery - 2 // the next child but one is the last before a check
 		return parent(2, true)(st, t)
 	})},
-	{"window, stalled, 1 preemption", false, 2, body("b", func(st *lab, t *Task) error {
+	{"throttle, all slots park, 1 preemption", false, 2, body("b", func(st *lab, t *Task) error {
 		st.rt.cfg.Window = 1
-		t.unlooked = windowLook - 3
+		t.unchecked = throttleEvery - 3
 		var x int
 		c := make(xatomic.Chan[func(error)], 1)
 		t.Spawn(func(t *Task) error { c.Send(t.Hold()); return nil }, deps.InOut(&x))
 		for range 2 {
 			t.Spawn(func(*Task) error { return nil }, deps.In(&x))
 		}
-		c.Recv()(nil) // the children wait for what the creator does after the window
+		c.Recv()(nil) // the children wait for what the creator does after it was throttled
 		return t.Wait()
 	})},
-	// A slot wakes and parks again between two stalls, while the timer of the first may be looking.
-	{"window, stalled twice, 1 preemption", false, 2, body("b", func(st *lab, t *Task) error {
+	// All slots park twice, and one wakes between. The backoff timer of the first time may be
+	// checking the slots meanwhile.
+	{"throttle, all slots park twice, 1 preemption", false, 2, body("b", func(st *lab, t *Task) error {
 		st.rt.cfg.Window = 1
-		t.unlooked = windowLook - 5
+		t.unchecked = throttleEvery - 5
 		var x, y int
 		first, second := make(xatomic.Chan[func(error)], 1), make(xatomic.Chan[func(error)], 1)
 		t.Spawn(func(t *Task) error { first.Send(t.Hold()); return nil }, deps.InOut(&x))
@@ -161,7 +162,7 @@ var eventPrograms = []exploration{
 		for range 2 {
 			t.Spawn(func(*Task) error { return nil }, deps.In(&y))
 		}
-		second.Recv()(nil) // behind the window
+		second.Recv()(nil) // after the creator was throttled
 		return t.Wait()
 	})},
 	{"two slots, two children, 2 preemptions", false, 3, body("bp", func(st *lab, t *Task) error {
@@ -179,5 +180,5 @@ var eventPrograms = []exploration{
 	})},
 }
 
-// TestExploreWaitWord: who waits and who finishes agree.
+// TestExploreWaitWord: waiter and finisher agree.
 func TestExploreWaitWord(t *testing.T) { exploreAll(t, waitWordPrograms) }

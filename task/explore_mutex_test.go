@@ -13,8 +13,8 @@ import (
 	"weft/internal/xatomic"
 )
 
-// TestExploreMutex: sections do not overlap, and everybody who asked gets the Mutex or the error of
-// the run. The holder gives up its slot in the section, so that others ask for it meanwhile.
+// TestExploreMutex: sections do not overlap, and each call of Lock gets the Mutex or the error of
+// the run. The holder gives up its slot in the section, so that others call Lock meanwhile.
 func TestExploreMutex(t *testing.T) { exploreAll(t, mutexPrograms) }
 
 // sections runs n children that each have a section, in which they wait for a goroutine if waits is

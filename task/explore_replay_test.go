@@ -18,9 +18,9 @@ import (
 	"weft/internal/xatomic"
 )
 
-// replayProgram is a recorded loop. A task is written as its uses: a small letter reads that
-// object, a capital one writes it. What stands before a dot is given up by Release, after it has
-// been used.
+// replayProgram is a recorded loop. A task is written as its accesses: a small letter reads that
+// object, a capital letter writes it. The task releases the objects before a dot early, after it
+// has used them.
 type replayProgram struct {
 	name   string
 	tasks  []string
@@ -53,7 +53,7 @@ var replayPrograms = []replayProgram{
 }
 
 // TestExploreReplay: the tasks see the values of the plain loop, each runs once in each round, and
-// the loop is told of each task once, also when the run fails.
+// the loop's counter goes down by one for each task, also when the run fails.
 func TestExploreReplay(t *testing.T) {
 	for _, p := range replayPrograms {
 		t.Run(p.name, func(t *testing.T) {
@@ -125,8 +125,8 @@ func (w *replayWorld) part(k int) part {
 	return part{task: t, flags: t.node.Flags}
 }
 
-// drive runs t and what that makes ready: one after the other what comes first, the rest by
-// goroutines of their own.
+// drive runs t and the tasks that become ready: the first ready task here, each other one on a
+// separate goroutine.
 func (w *replayWorld) drive(t *Task) {
 	var f chain.Flow
 	for t != nil {
@@ -152,7 +152,7 @@ func (w *replayWorld) body(t *Task, f *chain.Flow) {
 	p := &r.parts[k]
 	w.r.Check(p.task == t, "task %d is not its part's", k)
 	t.node.Flags &^= flagLeaf
-	t.spawned = -1 // a mark that only the next run's reset takes away
+	t.spawned = -1 // a mark that only the reset for the next run removes
 	defer func() {
 		w.r.Check(t.spawned == -1, "task %d was reset while it ran", k)
 		t.spawned = 0
@@ -163,7 +163,7 @@ func (w *replayWorld) body(t *Task, f *chain.Flow) {
 		}
 		for o := range w.objects {
 			if c := byte('a' + o); slices.ContainsFunc(w.tasks, func(s string) bool { return strings.Contains(s, string(c-0x20)) }) {
-				w.use(0, p.round, 0, c) // as a reader before all others would
+				w.use(0, p.round, 0, c) // as a reader that runs before all others would
 			}
 		}
 		r.ended = p.round == r.rounds
@@ -175,10 +175,10 @@ func (w *replayWorld) body(t *Task, f *chain.Flow) {
 	uses, gave := 0, 0
 	for i, c := range text {
 		if c == '.' {
-			g := r.begin(p, k)
-			g.give(gave, uses)
+			g := r.beginRelease(p, k)
+			g.mark(gave, uses)
 			gave = uses
-			r.passGiven(p, k, f)
+			r.passReleased(p, k, f)
 			for n := f.NextReady(); n != nil; n = f.NextReady() {
 				x := fromNode(n)
 				xatomic.Go(func() { w.drive(x) })

@@ -14,14 +14,14 @@ import (
 	"weft/internal/xatomic"
 )
 
-// TestExploreHandOver: bodies that give up their slot and get one again, by the real loops of slots
-// and real spares. In the end the run is over, all slots are parked and nobody waits.
+// TestExploreHandOver: bodies that give up their slot and get one again, with the real loops of
+// slots and real spares. In the end the run is over, all slots are parked and no task waits.
 func TestExploreHandOver(t *testing.T) { exploreAll(t, handOverPrograms) }
 
-// other is a goroutine without a slot. t is the main task.
+// other is the function of a goroutine without a slot. t is the main task.
 type other func(r *run, t *Task)
 
-// body is a program whose main task runs main, while others run.
+// body is a program whose main task runs main, while the goroutines others run.
 func body(slots string, main func(st *lab, t *Task) error, others ...other) func(*explore.Run) {
 	return bodyEnds(nil, slots, main, others)
 }
@@ -105,7 +105,7 @@ var handOverPrograms = []exploration{
 			t.Unblock()
 		})(x)
 	}},
-	// The token of an Unblock that may be early ends one Block, and not two.
+	// An Unblock that may be early ends one Block, not two.
 	{"block after an early unblock", false, 0, func(x *explore.Run) {
 		g := newGate()
 		second := false

@@ -15,31 +15,31 @@ import (
 	"weft/internal/xatomic"
 )
 
-// lab is a runtime whose slots are run by the explorer. It is the real one, but for small rings and
-// no goroutines of its own.
+// lab is a runtime whose slots are run by the explorer. It is the real runtime, except for small
+// rings and no goroutines of its own.
 type lab struct {
 	*explore.Run
 	rt *Runtime
 }
 
-// newLab builds a runtime. Its slots look everywhere once before they park.
+// newLab builds a runtime. Its slots search everywhere once before they park.
 func newLab(r *explore.Run, slots int) *lab {
 	rt, err := build(Config{Workers: slots, Window: -1}, tuning{rounds: 1})
 	if err != nil {
 		panic(err)
 	}
 	rt.sched.Lab(r.Name)
-	r.Name("window", &rt.window)
+	r.Name("throttle", &rt.throttle)
 	r.Name("pool", &rt.pool)
 	for _, s := range rt.slots.all {
-		// more than one task of its own is made when it is needed
+		// further free tasks are allocated when they are needed
 		s.free = []*chain.Node{&new(Task).node}
 	}
 	return &lab{r, rt}
 }
 
-// loops runs the slots as the runtime does: each is about to look for work at the start (b), or is
-// parked (p).
+// loops runs the slots as the runtime does: at the start each is about to search for work (b), or
+// is parked (p).
 func (st *lab) loops(slots string) {
 	for i, s := range st.rt.slots.all {
 		parked := slots[i] == 'p'
@@ -73,14 +73,14 @@ func (st *lab) name(as string, t *Task) {
 	st.Name(as+".block", &t.block)
 }
 
-// atRest is what must hold when nobody can go on: every slot is parked, nothing is queued, nothing
-// is kept back.
+// atRest checks what must hold when no goroutine can go on: every slot is parked, nothing is
+// queued, no completion is delayed.
 func (st *lab) atRest() error {
 	if err := st.rt.sched.AtRest(); err != nil {
 		return err
 	}
 	for _, s := range st.rt.slots.all {
-		if s.overOf != nil || s.cur.load() != nil {
+		if s.delayedOf != nil || s.cur.load() != nil {
 			return fmt.Errorf("slot %d sleeps and keeps something", s.ID)
 		}
 	}
@@ -94,8 +94,8 @@ func (st *lab) over(r *run) error {
 	default:
 		return fmt.Errorf("the run has not ended")
 	}
-	if len(r.blocked) != 0 || st.rt.window.n.Load() != 0 {
-		return fmt.Errorf("%d tasks are blocked and %d in the window after the end", len(r.blocked), st.rt.window.n.Load())
+	if len(r.blocked) != 0 || st.rt.throttle.n.Load() != 0 {
+		return fmt.Errorf("%d tasks are blocked and %d throttled after the end", len(r.blocked), st.rt.throttle.n.Load())
 	}
 	return st.atRest()
 }
@@ -114,7 +114,7 @@ func exploreAll(t *testing.T, list []exploration) {
 	}
 }
 
-// gate lets those who wait go on when it is opened, in any order of the two.
+// gate lets waiters go on when it is opened, in any order of wait and open.
 type gate struct{ c xatomic.Chan[int] }
 
 func newGate() gate  { return gate{make(xatomic.Chan[int], 1)} }

@@ -18,8 +18,8 @@ import (
 	"weft/task/internal/sched"
 )
 
-// The descendants of a final task run at once, on its goroutine, in the order of the program; what
-// is outside does not notice.
+// The descendants of a final task run at once, on its goroutine, in the order of the program; tasks
+// outside are not affected.
 func TestFinalRunsInOrder(t *testing.T) {
 	skipInLintMode(t, "bodies have goroutines of their own there, as have OnReady's")
 	for _, workers := range []int{1, 3} {
@@ -67,7 +67,7 @@ func TestFinalRunsInOrder(t *testing.T) {
 	}
 }
 
-// An included task whose access is held by an event of an earlier one waits, without the slot.
+// An included task whose access is held by an event of an earlier task waits without the slot.
 func TestFinalWaitsForEvents(t *testing.T) {
 	for _, workers := range []int{1, 2} {
 		rt := newTestRuntime(t, Config{Workers: workers})
@@ -96,8 +96,8 @@ func TestFinalWaitsForEvents(t *testing.T) {
 	}
 }
 
-// Errors, panics and a cancelled run in included tasks: what is after them does not run, and
-// the body goes on.
+// Errors, panics and a cancelled run in included tasks: later tasks do not run, and the body goes
+// on.
 func TestFinalErrors(t *testing.T) {
 	rt := newTestRuntime(t, Config{Workers: 2})
 	for _, how := range []string{"error", "panic", "goexit", "cancel"} {
@@ -124,7 +124,7 @@ func TestFinalErrors(t *testing.T) {
 			return nil
 		})
 		require.False(t, later, how)
-		require.Equal(t, how != "goexit", goes, how) // Goexit takes the stack along
+		require.Equal(t, how != "goexit", goes, how) // Goexit ends the bodies beneath, too
 		switch how {
 		case "cancel":
 			require.Equal(t, errCancel, err)
@@ -192,7 +192,8 @@ func TestFinalAllocatesOnlyTheClosure(t *testing.T) {
 	require.LessOrEqual(t, float64(after.Mallocs-before.Mallocs)/n, 1.01)
 }
 
-// The rare attributes are not inherited, neither from the parent nor with the memory.
+// The rare attributes are not inherited, neither from the parent nor from the last task in the
+// memory.
 func TestRareAttributesAreNotInherited(t *testing.T) {
 	skipInLintMode(t, "it is about what is there without debug mode, which lint mode includes")
 	rt := newTestRuntime(t, Config{Workers: 1})

@@ -5,18 +5,18 @@ package task
 
 import "weft/internal/chain"
 
-// A task ends in three steps, which the numbers of its counters gate:
+// A task ends in three steps:
 //
 //	bodyOver   the body has returned
-//	giveUp     … and its events are zero: the accesses are released
-//	deepDone   … and all descendants are over: the parent is told
+//	giveUp     … and all its events have ended: its accesses are released
+//	deepDone   … and all its descendants are over: the parent's counter is changed
 //
-// Each is called once for a task, by whoever makes the last condition true.
+// Each step is taken once for a task, by the goroutine that makes its last condition true.
 
-// bodyOver is the marker in Task.holds that the body is over.
+// bodyOver is added to Task.holds when the body is over.
 const bodyOver = 1 << 30
 
-// bodyOver does what the end of t's body allows.
+// bodyOver takes the steps that the end of t's body allows.
 func (s *slot) bodyOver(t *Task) {
 	if t.node.Flags&(flagUndeferred|flagHeld) == 0 || s.bodyOverRarely(t) {
 		s.rt.giveUp(t, s, &s.flow)
@@ -34,7 +34,7 @@ func (s *slot) bodyOverRarely(t *Task) bool {
 			t.dropLocks()
 		}
 		t.addIdle(1)
-		s.rt.window.look()
+		s.rt.throttle.check()
 		if t.holds.Add(bodyOver) != bodyOver { //bug:body-over
 			return false
 		}
@@ -56,9 +56,9 @@ func (rt *Runtime) giveUp(t *Task, s *slot, f *chain.Flow) {
 	}
 	if t.node.Flags&flagLeaf == 0 && t.spawned != 0 {
 		left := t.spawned + t.count.Load()
-		if s != nil && s.overOf == t {
-			if left -= s.overN; left == 0 {
-				s.overOf, s.overN = nil, 0
+		if s != nil && s.delayedOf == t {
+			if left -= s.delayedN; left == 0 {
+				s.delayedOf, s.delayedN = nil, 0
 			}
 		}
 		if left != 0 {
@@ -72,16 +72,16 @@ func (rt *Runtime) giveUp(t *Task, s *slot, f *chain.Flow) {
 	switch {
 	case p == nil:
 	case s != nil:
-		s.over(p)
+		s.childOver(p)
 	default:
-		rt.overOff(p, f)
+		rt.childOverOutside(p, f)
 	}
 }
 
 // finishRarely is what giveUp does for tasks with the attribute Wait, which keep their accesses,
 // those with reductions, and those that observers keep notes of.
 func (t *Task) finishRarely(s *slot, f *chain.Flow) {
-	t.giveCopies(s)
+	t.returnCopies(s)
 	if t.node.Flags&flagWait == 0 {
 		if p := t.run.rt.probe; p != nil {
 			p.Finishes(t.notes(), t.run.stopped.Load())
@@ -90,8 +90,8 @@ func (t *Task) finishRarely(s *slot, f *chain.Flow) {
 	}
 }
 
-// deepDone ends t for good and returns the parent, which is to be told; nil if t was
-// the main task of a run. The memory of t may serve another task afterwards.
+// deepDone ends t for good and returns the parent, whose counter the caller has to change; nil if t
+// was the main task of a run. The memory of t may serve another task afterwards.
 func (rt *Runtime) deepDone(t *Task, s *slot, f *chain.Flow) *Task {
 	if rt.probe != nil {
 		t.tellOver(rt.probeOf(s), s)
@@ -107,11 +107,11 @@ func (rt *Runtime) deepDone(t *Task, s *slot, f *chain.Flow) *Task {
 	if t.node.Flags&(flagMain|flagBlocks) == 0 {
 		t.clear()
 		if !t.node.Retire() {
-			// It comes out of a Flow.
+			// the task comes out of a Flow later
 		} else if s != nil {
 			s.keep(t)
 		} else {
-			rt.keepOff(t)
+			rt.keepOutside(t)
 		}
 		return p
 	}
@@ -124,50 +124,52 @@ func (rt *Runtime) deepDone(t *Task, s *slot, f *chain.Flow) *Task {
 	return p
 }
 
-// over notes that one more child of p is over. The parent's counter learns of it later:
-// when there are overMax of them, or before the slot does anything but run another
-// child of p. Until then p cannot be over anyway.
-func (s *slot) over(p *Task) {
-	if s.overOf != p {
-		s.tell()
-		s.overOf = p
+// childOver counts one more child of p as over. The slot delays the subtraction from p's counter
+// until there are delayedMax of them, or until the slot does anything but run another child of p.
+// Until then p cannot be over anyway.
+func (s *slot) childOver(p *Task) {
+	if s.delayedOf != p {
+		s.flush()
+		s.delayedOf = p
 	}
-	if s.overN++; s.overN >= overMax {
-		s.tell()
+	if s.delayedN++; s.delayedN >= delayedMax {
+		s.flush()
 	}
 }
 
-// tell brings the parents' counters up to date.
-func (s *slot) tell() {
-	for s.overOf != nil {
-		p, n := s.overOf, s.overN
-		s.overOf, s.overN = nil, 0
+// flush subtracts the delayed completions from the parent's counter. If that ends the parent, flush
+// goes on with the grandparent, and so on. At the end it checks the throttle.
+func (s *slot) flush() {
+	for s.delayedOf != nil {
+		p, n := s.delayedOf, s.delayedN
+		s.delayedOf, s.delayedN = nil, 0
 		if p.count.Add(-n) == 0 {
 			if p.phase == phaseWait {
 				s.rt.resume(p)
 			} else if q := s.rt.deepDone(p, s, &s.flow); q != nil {
-				s.overOf, s.overN = q, 1
+				s.delayedOf, s.delayedN = q, 1
 			}
 		}
 	}
-	s.rt.window.look()
+	s.rt.throttle.check()
 }
 
-// tellFor is tell before the slot goes to a body other than one of p's, or of a child
-// of p. What became ready is queued, since the body may run for long.
-func (s *slot) tellFor(p *Task) {
-	if s.overOf != nil && s.overOf != p {
-		s.tellNow()
+// flushBefore is called before the slot runs the body of p or of a child of p. It flushes the
+// completions of any other parent. What becomes ready is queued at once, since the body may run for
+// long.
+func (s *slot) flushBefore(p *Task) {
+	if s.delayedOf != nil && s.delayedOf != p {
+		s.flushNow()
 	}
 }
 
-func (s *slot) tellNow() {
-	s.tell()
+func (s *slot) flushNow() {
+	s.flush()
 	s.settle(false)
 }
 
-// overOff is over and tell for a caller without a slot.
-func (rt *Runtime) overOff(p *Task, f *chain.Flow) {
+// childOverOutside is childOver and flush for a caller without a slot.
+func (rt *Runtime) childOverOutside(p *Task, f *chain.Flow) {
 	for p != nil && p.count.Add(-1) == 0 {
 		if p.phase == phaseWait {
 			rt.resume(p)
@@ -175,5 +177,5 @@ func (rt *Runtime) overOff(p *Task, f *chain.Flow) {
 		}
 		p = rt.deepDone(p, nil, f)
 	}
-	rt.window.look()
+	rt.throttle.check()
 }

@@ -15,19 +15,19 @@ import (
 	"weft/deps"
 )
 
-// groupSizes are at, below and above the bounds of what a task and a slot have room for: accesses
-// in a node, children kept back, looks at the window, what a thief takes, free tasks.
+// groupSizes are at, below and above the bounds of a task and a slot: accesses in a node, delayed
+// completions, spawns between checks of the throttle, tasks that a thief takes, free tasks.
 var groupSizes = []int{1, 2, 4, 5, 6, 7, 8, 9, 15, 16, 17, 63, 64, 65, 127, 128, 129, 193}
 
-// A cohort is a group: a run of tasks with one mode, all of which use the same objects.
+// A cohort is a sequence of tasks with one mode, all of which use the same objects.
 type cohort struct {
 	mode    deps.Mode
 	size    int
 	objects []int // more than a node has room for, in some
 }
 
-// groupProgram draws groups of which no two neighbours are of one mode, so that each waits for all
-// of the one before it.
+// groupProgram draws cohorts. Neighbours have different modes, so each task waits for the whole
+// cohort before it.
 func groupProgram(r *rand.Rand, objects int) []cohort {
 	list := make([]cohort, 6)
 	for i := range list {
@@ -36,7 +36,7 @@ func groupProgram(r *rand.Rand, objects int) []cohort {
 			g.mode = rmodes[r.IntN(len(rmodes))]
 		}
 		g.size = groupSizes[r.IntN(len(groupSizes))]
-		// all have the first one
+		// all cohorts have the first object
 		g.objects = append([]int{0}, r.Perm(objects - 1)[:r.IntN(objects)]...)
 		for k := range g.objects[1:] {
 			g.objects[k+1]++
@@ -62,7 +62,8 @@ func newGroupRun(objects, groups int) *groupRun {
 	return w
 }
 
-// accesses are those of a task of g; every second object of a run with ranges is named as one.
+// accesses returns the accesses of a task of g; with ranges, every second object is named as a
+// range.
 func (w *groupRun) accesses(g cohort, ranges bool) (list []deps.Access) {
 	world := &rworld{obj: w.obj, sums: w.sums}
 	for _, o := range g.objects {
@@ -72,7 +73,8 @@ func (w *groupRun) accesses(g cohort, ranges bool) (list []deps.Access) {
 	return list
 }
 
-// body is that of a task of group i: it sees whole groups before it, and nothing of those after it.
+// body is the body of a task of cohort i: the cohorts before it have run as a whole, and no task of
+// a later cohort has begun.
 func (w *groupRun) body(t *Task, list []cohort, i, round int) {
 	g := list[i]
 	w.in[i].Add(1)
@@ -84,7 +86,7 @@ func (w *groupRun) body(t *Task, list []cohort, i, round int) {
 		in, out := w.in[k].Load(), w.out[k].Load()
 		ok := in == want && out == want
 		switch {
-		case k == i || g.mode == deps.ModeReduce: // who contributes to a reduction waits for nobody
+		case k == i || g.mode == deps.ModeReduce: // participants of a reduction wait for no task
 			ok = true
 		case other.mode == deps.ModeReduce:
 			ok = k > i || out >= want
@@ -107,9 +109,9 @@ func (w *groupRun) body(t *Task, list []cohort, i, round int) {
 	w.out[i].Add(1)
 }
 
-// Groups of tasks of every mode and of sizes around each bound come one after the other: in plain
-// and in recorded loops, over many rounds of the same memory, with objects and ranges mixed, on two
-// runtimes at once; and no contribution is lost.
+// Cohorts of every mode and of sizes around each bound follow each other: in plain and in recorded
+// loops, over many rounds of the same memory, with objects and ranges mixed, on two runtimes at
+// once. No contribution is lost.
 func TestLargeGroups(t *testing.T) {
 	skipInLintMode(t, "bodies share counters that no access orders")
 	seed := uint64(time.Now().UnixNano())
@@ -133,7 +135,7 @@ func TestLargeGroups(t *testing.T) {
 			require.NoError(t, rts[k%2].Run(bg, func(t *Task) error {
 				if recorded && !ranges {
 					t.Iterate(rounds, func(it *Iteration) error {
-						// else the last group and the first may be one
+						// else the last cohort and the first may have the same mode
 						it.Spawn(nothing, deps.InOut(&w.obj[0]))
 						for i, g := range list {
 							for range g.size {
@@ -153,7 +155,7 @@ func TestLargeGroups(t *testing.T) {
 					}
 					if recorded {
 						if err := t.Wait(); err != nil {
-							// its memory, and the tables, are used again
+							// the memory of tasks, and the tables, are reused
 							return err
 						}
 					}

@@ -304,10 +304,10 @@ var growths = []struct {
 		m.Unlock(t)
 		return t.Wait()
 	}},
-	{"creators in the window", Config{Window: 2}, func(t *Task, n int) error {
+	{"throttled creators", Config{Window: 2}, func(t *Task, n int) error {
 		for range n / 64 {
 			t.SpawnWith(Attrs{Priority: 1}, func(t *Task) error {
-				for range 2 * windowLook {
+				for range 2 * throttleEvery {
 					t.Spawn(nothing)
 				}
 				return nil
@@ -420,7 +420,7 @@ func undeferredNest(t *Task, n int) error {
 	return nil
 }
 
-// releases has a task with n accesses give them up in the given order.
+// releases makes a task with n accesses give them up in the order at.
 func releases(t *Task, n int, children bool, at func(i int) int) error {
 	x := make([]int, n)
 	list := make([]deps.Access, n)
@@ -481,7 +481,7 @@ func (t *Task) iterateTwice(record func(*Iteration)) error {
 	return t.Wait()
 }
 
-// behindHolder spawns a task with an access that it keeps until n others have been spawned.
+// behindHolder spawns a task that holds an access until n other tasks have been spawned.
 func behindHolder(t *Task, n int, holds deps.Access, access func(i int) deps.Access) error {
 	dones := make(chan func(), 1)
 	t.Spawn(func(t *Task) error { return t.Await(func(done func()) { dones <- done }) }, holds)
@@ -494,7 +494,7 @@ func behindHolder(t *Task, n int, holds deps.Access, access func(i int) deps.Acc
 	return t.Wait()
 }
 
-// allWait has n tasks wait for a function of their own to be called, and calls them all.
+// allWait makes n tasks wait, each for the call of its own function, and calls all functions.
 func allWait(t *Task, n int, wait func(t *Task, on func(func())) error) error {
 	var mu sync.Mutex
 	var all []func()
@@ -533,9 +533,9 @@ func detachedList(rt *Runtime, n int, done func()) {
 	})
 }
 
-// TestGrowth: what a step of a program costs does not depend on how many there are, or how deep. It
-// compares processor time in one process, the best of some tries: a walk along the length would
-// make it larger by far more than the bound.
+// TestGrowth: the cost of a program's step does not depend on the number of steps, or their depth.
+// It compares processor time in one process, the best of some tries. A walk along the length would
+// exceed the bound by far.
 func TestGrowth(t *testing.T) {
 	const short, bound, tries = 2000, 6, 5 // new memory alone makes steps up to four times as long
 	if underRace || inLintMode() {

@@ -18,12 +18,12 @@ import (
 	"weft/task/internal/stuck"
 )
 
-// Poll has slots without work call poll before they park, and returns a function that ends this.
-// poll looks for something that completes tasks, or makes new ones, such as a message, and reports
-// whether there was any. It must not block, and several slots may call it at a time.
+// Poll makes slots without work call poll before they park, and returns a function that ends this.
+// poll checks for something that completes or creates tasks, such as a message, and reports whether
+// there was any. It must not block, and several slots may call it at the same time.
 //
-// Polling only shortens the way: parked slots do not poll, so whatever poll finds must come by
-// itself as well.
+// Polling only lowers latency. Parked slots do not poll, so whatever poll finds must also be
+// delivered in some other way.
 func (rt *Runtime) Poll(poll func() bool) (stop func()) {
 	mustCall("Poll", "with", poll != nil)
 	p := &rt.polls
@@ -51,9 +51,9 @@ func (rt *Runtime) Poll(poll func() bool) (stop func()) {
 	}
 }
 
-// caller says in what of the runtime's the calling goroutine is, which Close would wait for; "" if
-// in nothing that is known. ofRun: it belongs to a run, which is not over before the caller
-// returns.
+// caller returns in which part of the runtime the calling goroutine is, if Close would wait for it;
+// "" if in none that is known. ofRun: the goroutine belongs to a run, which is not over before the
+// goroutine returns.
 func (rt *Runtime) caller() (where string, ofRun bool) {
 	s := rt.here()
 	if s != nil && s.cur.load() != nil {
@@ -61,7 +61,7 @@ func (rt *Runtime) caller() (where string, ofRun bool) {
 	}
 	if in := rt.guests.Find(); in != nil {
 		if t, ok := in.Task.(*Task); ok {
-			// not hidden: package fmt hands its memory from goroutine to goroutine
+			// not between race.Disable and Enable: package fmt passes memory between goroutines
 			return in.Op + " of " + t.name(), true
 		}
 		return in.Op, true
@@ -75,7 +75,7 @@ func (rt *Runtime) caller() (where string, ofRun bool) {
 	return "an OnReady", true
 }
 
-// host is what the scheduler, and package stuck, see of a runtime.
+// host implements what the scheduler and package stuck require of a runtime.
 type host Runtime
 
 func (h *host) slot(s *sched.Slot) *slot { return h.slots.all[s.ID] }
@@ -88,7 +88,7 @@ func (h *host) Poll(x *sched.Slot) bool {
 	}
 	s := h.slot(x)
 	if s.probe != nil {
-		s.probe.Acquire(false) // what is called comes after who has registered it
+		s.probe.Acquire(false) // the function is ordered after its registration
 	}
 	s.polling = true
 	for _, f := range *all {
@@ -98,26 +98,26 @@ func (h *host) Poll(x *sched.Slot) bool {
 	return true
 }
 
-// Stole has the observers told of a theft.
+// Stole tells the observers that s has stolen tasks.
 func (h *host) Stole(s, from *sched.Slot, oldest *chain.Node, taken int) {
 	if p := h.slot(s).probe; p != nil {
 		p.Stolen(fromNode(oldest).id, from.ID, taken)
 	}
 }
 
-// Parks has those told that wait for a standstill of all slots, and the observers.
+// Parks tells the observers, and the throttle if all slots are parked.
 func (h *host) Parks(s *sched.Slot, all bool) {
 	if all {
-		h.window.stalled()
+		h.throttle.allParked()
 	}
 	h.slot(s).tellSlot(event.Parked, 0)
 }
 
-// Unparks has the observers told.
+// Unparks tells the observers.
 func (h *host) Unparks(s *sched.Slot) { h.slot(s).tellSlot(event.Unparked, 0) }
 
-// Wakes has those told that look for a standstill.
-func (h *host) Wakes() { h.still.Wakes() }
+// Wakes tells package stuck.
+func (h *host) Wakes() { h.stuck.Wakes() }
 
 // Task returns the task whose body is on a slot; nil if there is none.
 func (h *host) Task(slot int) any {
@@ -127,7 +127,7 @@ func (h *host) Task(slot int) any {
 	return nil
 }
 
-// Describe says what a task is that may be over by now.
+// Describe describes a task, which may be over by now.
 func (h *host) Describe(task any) stuck.Body {
 	t := task.(*Task)
 	b := stuck.Body{Name: say.Task(false, t.label, t.site()), Addr: fmt.Sprintf("%p", t)}
@@ -137,7 +137,7 @@ func (h *host) Describe(task any) stuck.Body {
 	return b
 }
 
-// Seen tells the race detector that the task of a slot has been looked at.
+// Seen tells the race detector that the task of a slot has been read.
 func (h *host) Seen(slot int, task any) { h.slots.all[slot].cur.seen(task.(*Task)) }
 
 // Idle reports whether no run is under way.
@@ -152,7 +152,7 @@ func (h *host) Fail(err error) {
 	}
 }
 
-// Waits says who waits for what: tasks of this runtime, and what else does.
+// Waits says what the tasks of this runtime, and other parties of the process, wait for.
 func (h *host) Waits() []string {
 	lines := (*Runtime)(h).describeWaits()
 	if len(lines) == 0 {
@@ -161,10 +161,10 @@ func (h *host) Waits() []string {
 	return append(lines, waits.Describe(h.party)...)
 }
 
-// InVain reports whether tasks wait for a Mutex that nobody will let go of.
+// InVain reports whether tasks wait for a Mutex that will never be unlocked.
 func (h *host) InVain() bool { return (*Runtime)(h).locksInVain() }
 
-// Report writes what a person must hear, to where that is wanted.
+// Report writes text to Logger, or to Reports if there is a watchdog or no Logger.
 func (h *host) Report(text string) {
 	if h.cfg.Watchdog == 0 && h.cfg.logs {
 		h.cfg.Logger.Warn(strings.TrimPrefix(strings.TrimSuffix(text, "\n"), "weft: "))

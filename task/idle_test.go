@@ -23,7 +23,7 @@ func withProcs(n int, f func()) {
 	f()
 }
 
-// openSpin opens a runtime whose slots look rounds times before they park; -1: the default.
+// openSpin opens a runtime whose slots search rounds times before they park; -1: the default.
 func openSpin(t testing.TB, cfg Config, rounds int) *Runtime {
 	t.Helper()
 	if rounds < 0 {
@@ -34,7 +34,7 @@ func openSpin(t testing.TB, cfg Config, rounds int) *Runtime {
 	return rt
 }
 
-// A lost wake-up shows as a hang: one piece of work after the other arrives at a runtime that is
+// A lost wake-up hangs the test: one piece of work after the other arrives at a runtime that is
 // about to park, from outside and from inside.
 func TestIdleHammer(t *testing.T) {
 	watch(t)
@@ -113,7 +113,7 @@ func idleHammer(t *testing.T, rt *Runtime, rounds int) {
 		return nil
 	}))
 
-	// Two tasks that need two slots at once: a wake-up that reaches nobody leaves one waiting.
+	// Two tasks that need two slots at once: after a lost wake-up one of them waits for ever.
 	if rt.Workers() > 1 {
 		require.NoError(t, rt.Run(bg, func(t *Task) error {
 			for range rounds {
@@ -129,8 +129,8 @@ func idleHammer(t *testing.T, rt *Runtime, rounds int) {
 	}
 }
 
-// Two waiters and a body that keeps its slot: the work that a body makes is found by an idle slot
-// while the body runs on.
+// Two waiters and a body that keeps its slot: an idle slot finds the work that the body makes while
+// the body runs on.
 func TestIdleSlotFindsWorkOfBusyOneHammer(t *testing.T) {
 	for _, spin := range []int{0, -1} {
 		watch(t)

@@ -16,16 +16,16 @@ import (
 
 // IterAttrs are the attributes of a recorded loop. The zero value makes no iteration.
 type IterAttrs struct {
-	Attrs // of the loop, which is one task; Wait is always so
+	Attrs // of the loop, which is one task; Wait is always set
 
-	// Iterations is how many there are. With While it is the most there are; zero means no limit
-	// then.
+	// Iterations is the number of iterations. With While it is the largest number; zero then means
+	// no limit.
 	Iterations int
 
-	// While, if not nil, is called before the first iteration and after each group of Unroll
-	// iterations, when all their tasks are over; the loop ends when it returns false or an error,
-	// which ends the run. It is the body of a task, t, of which [Task.Iteration] is the number of
-	// the next iteration.
+	// While, if not nil, is called before the first iteration and after each Unroll iterations,
+	// when all their tasks are over. The loop ends when While returns false or an error; an error
+	// ends the run. While is the body of a task, t, whose [Task.Iteration] is the number of the
+	// next iteration.
 	While func(t *Task) (bool, error)
 
 	// Unroll is how many iterations are recorded, one after the other, so that they can differ:
@@ -34,23 +34,23 @@ type IterAttrs struct {
 }
 
 // Iterate runs n iterations of a loop whose iterations spawn the same tasks with the same accesses.
-// It is a plain loop that calls record and lets it spawn, at a fraction of the cost: record is
-// called once, and what it spawns is recorded; then the recorded tasks are run again and again, n
-// times each, without being spawned or registered again. A task starts when those before it in this
-// iteration and the one before allow it, so iterations overlap as those of the plain loop do.
+// It has the effect of a plain loop that calls record n times, at a fraction of the cost. record is
+// called once, and the tasks that it spawns are recorded. Then each recorded task runs n times,
+// without being spawned or registered again. A task starts when the tasks before it, in this
+// iteration and the one before, allow it. So iterations overlap as those of the plain loop do.
 //
-// The loop is one child of t, which has the accesses accs: it starts when they allow it, and
-// what follows it waits for the whole loop. So accs are to cover what the recorded tasks use, as
-// with any task that has children. Weak accesses are as strong ones here, since the
-// recorded tasks are not ordered one by one with what is outside. For n < 1 nothing is done.
+// The loop is one child of t with the accesses accs: it starts when they allow it, and tasks that
+// come after it wait for the whole loop. So accs must cover what the recorded tasks use, as
+// with any task that has children. A weak access counts as a strong one here, since the
+// recorded tasks are not ordered one by one with tasks outside. For n < 1 nothing is done.
 //
-// A recorded body may do what any body may. It is called once in each iteration, never beside
-// itself, so what its closure captures is what it was when it was recorded: what differs from
-// iteration to iteration is told by [Task.Iteration], or changed by the tasks themselves. A
+// A recorded body may do what any body may. It is called once in each iteration, and two of its
+// calls never overlap. Its closure captures values once, when it is recorded. What differs from
+// iteration to iteration follows from [Task.Iteration], or is changed by the tasks themselves. A
 // recorded task holds its accesses until its descendants are over as well (as with Attrs.Wait), and
-// a weak access of a recorded task is as a strong one. [Task.Release] passes an object on at once,
-// if the task has no live children then. Attrs.Undeferred is refused: in a recorded loop there is
-// no creator to wait.
+// a weak access of a recorded task counts as a strong one. [Task.Release] passes an object on at
+// once if the task has no live children then. Attrs.Undeferred is refused: in a recorded loop no
+// creator could wait.
 func (t *Task) Iterate(n int, record func(it *Iteration) error, accs ...deps.Access) {
 	s := t.enter("Iterate")
 	t.iterate(s, s.rt.traced(), IterAttrs{Iterations: n}, record, accesses(accs))
@@ -91,7 +91,7 @@ func (t *Task) iterate(s *slot, pc uintptr, a IterAttrs, record func(it *Iterati
 	t.spawnWith(s, pc, attrs, func(t *Task) error { return t.replay(a, record) }, accs)
 }
 
-// scratch is what is recorded. Its memory is used again.
+// scratch is what a recording has collected. Its memory is reused.
 type scratch struct {
 	parts []part
 	accs  []chain.Access // of all parts
@@ -103,9 +103,9 @@ var scratches = sync.Pool{New: func() any { return new(scratch) }}
 // An Iteration is one iteration of a loop while it is recorded. It is valid until the
 // function that records the loop returns.
 type Iteration struct {
-	loop   *Task // nil when it is over
+	loop   *Task // nil when the recording is over
 	number int
-	open   hidden // the reductions that may have more participants
+	open   hidden // the reduction groups that may get more participants
 	*scratch
 }
 
@@ -124,7 +124,8 @@ func (it *Iteration) SpawnWith(a Attrs, fn func(*Task) error, accs ...deps.Acces
 	it.record(s, s.rt.traced(), &a, fn, accesses(accs))
 }
 
-// Number returns which iteration is recorded: zero, or more with IterAttrs.Unroll.
+// Number returns the number of the iteration that is being recorded: zero, or more with
+// IterAttrs.Unroll.
 func (it *Iteration) Number() int { return it.number }
 
 func (it *Iteration) enter(op string) *slot {
@@ -141,10 +142,10 @@ func (it *Iteration) record(s *slot, pc uintptr, a *Attrs, fn func(*Task) error,
 	declared := accs
 	accs = it.recordReductions(c, accs)
 	c.final, c.pc = t.final, pc
-	c.dress(a)
+	c.setAttrs(a)
 	c.node.Flags |= flagWait | flagRecorded
 	if t.final || pc != 0 || t.node.HoldsAny() {
-		// in the last case, its children are to be told: heldByLoop
+		// in the last case, its children need heldByLoop
 		c.node.Flags |= flagRare | flagLongSpawn
 	}
 	if s.probe != nil {
@@ -167,8 +168,9 @@ func (t *Task) Iteration() int {
 	return -1
 }
 
-// recordReductions replaces the Reduce accesses of a task, which is about to be recorded, by those
-// of the graph, and records what combines groups that end here. The task's shares are added to c.
+// recordReductions returns the accesses of a task, which is about to be recorded, with its Reduce
+// accesses replaced by those of the graph. It records the combining parts of the groups that end
+// here, and adds the task's shares to c.
 func (it *Iteration) recordReductions(c *Task, accs []chain.Access) []chain.Access {
 	t := it.loop
 	// panics if the loop itself reduces an object that the task accesses otherwise
@@ -201,11 +203,11 @@ func (it *Iteration) recordReductions(c *Task, accs []chain.Access) []chain.Acce
 			own.weak = own.weak && a.IsWeak()
 			continue
 		}
-		if own := t.share(r); own != nil { // the loop takes part: so do its tasks, in no order
+		if own := t.share(r); own != nil { // the loop takes part: its tasks do too, in any order
 			addReduction(&m.shares, r, share{g: own.g, weak: a.IsWeak()})
 			continue
 		}
-		x := it.group(r)
+		x := it.reductionGroup(r)
 		x.parts = append(x.parts, k)
 		addReduction(&m.shares, r, share{g: x.g, weak: a.IsWeak()})
 		out = append(out, r.Concurrent())
@@ -213,8 +215,8 @@ func (it *Iteration) recordReductions(c *Task, accs []chain.Access) []chain.Acce
 	return out
 }
 
-// group returns the open group of r.
-func (it *Iteration) group(r *chain.Reduced) *recordedGroup {
+// reductionGroup returns the open group of r, which it opens if there is none.
+func (it *Iteration) reductionGroup(r *chain.Reduced) *recordedGroup {
 	if x := openOf(it).Find(r); x != nil {
 		return *x
 	}
@@ -223,8 +225,8 @@ func (it *Iteration) group(r *chain.Reduced) *recordedGroup {
 	return x
 }
 
-// combine records the part that combines x. It is in every round, also in a last one that has only
-// some iterations.
+// combine records the part that combines x. The part is in every round, also in a last round that
+// has only some of the iterations.
 func (it *Iteration) combine(x *recordedGroup) {
 	if x.r.Len() == 0 {
 		return
@@ -235,7 +237,8 @@ func (it *Iteration) combine(x *recordedGroup) {
 	it.number = n
 }
 
-// run is the body of that part. Its participants have run, and do not run again before it is over.
+// run is the body of the part that combines x. The participants have run, and do not run again
+// before it is over.
 func (x *recordedGroup) run(t *Task) error {
 	if err := combine(t, x.g); err != nil {
 		return err
@@ -253,17 +256,18 @@ func (x *recordedGroup) run(t *Task) error {
 	return nil
 }
 
-// closeReductions is called at the end of the recording. It returns the groups that nothing in the
-// loop closes: their objects are only reduced, so that one combination is enough, after the last
-// iteration. A condition sees what is reduced, so with one each round ends with a combination.
+// closeReductions is called at the end of the recording. It returns the groups that no part closes:
+// their objects are only reduced in the loop, so one combination after the last iteration is
+// enough. With While there are none: the condition may read the result, so each round ends with a
+// combination.
 func (it *Iteration) closeReductions(while bool) (last []*recordedGroup) {
 	for _, a := range it.accs {
 		for x := range openOf(it).AllMeeting(a) {
-			(*x).uses++
+			(*x).accesses++
 		}
 	}
 	for x, ok := openOf(it).TakeFirst(); ok; x, ok = openOf(it).TakeFirst() {
-		if !while && x.uses == len(x.parts) {
+		if !while && x.accesses == len(x.parts) {
 			last = append(last, x)
 		} else {
 			it.combine(x)

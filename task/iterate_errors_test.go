@@ -20,8 +20,8 @@ import (
 )
 
 // A loop ends early, and at once, when the run has failed: by a body, an event, a panic, Goexit,
-// OnReady, the condition or the recording, or when it is cancelled; however far its tasks are apart
-// by then.
+// OnReady, the condition or the recording, or when it is cancelled. It does so however many rounds
+// its tasks are apart by then.
 func TestIterFailures(t *testing.T) {
 	boom := errors.New("boom")
 	const n = 1 << 40 // would not end
@@ -90,7 +90,8 @@ func TestIterFailures(t *testing.T) {
 									return nil
 								}, deps.InOut(&o[i]), deps.In(&o[max(i-1, 0)]))
 							}
-							it.Spawn(func(*Task) error { return nil }) // ever ahead
+							// always rounds before the others
+							it.Spawn(func(*Task) error { return nil })
 							it.Spawn(func(t *Task) error { t.Spawn(func(*Task) error { return nil }); return nil })
 							return nil
 						}, deps.InOut(&o[0]))
@@ -179,7 +180,7 @@ func TestIterLateUnblock(t *testing.T) {
 	require.Zero(t, early.Load())
 }
 
-// A replayed iteration allocates nothing: thousands of them no more than a few.
+// A replayed iteration allocates nothing: thousands allocate no more than a few.
 func TestIterAllocates(t *testing.T) {
 	if underRace {
 		t.Skip("the race detector allocates")
@@ -297,8 +298,8 @@ func TestIterDebugMode(t *testing.T) {
 		t.Uses(deps.In(&x))
 		return nil
 	}, deps.InOut(&x)), "given the object up")
-	// What a recorded task does not declare, its child must not use: the other tasks' children may
-	// be at it.
+	// The child of a recorded task must not use what its parent does not declare: children of other
+	// tasks may use it at the same time.
 	err := rt.Run(bg, func(t *Task) error {
 		t.Iterate(1, func(it *Iteration) error {
 			for range 2 {

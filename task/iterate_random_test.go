@@ -33,17 +33,17 @@ type itask struct {
 	id      int
 	uses    []ruse
 	attrs   Attrs
-	child   int  // index of a use that a child works on afterwards; -1: none
+	child   int  // index of an access that a child works on afterwards; -1: none
 	wait    bool // Wait for the child, and work on its object again
 	inner   int  // iterations of a recorded loop in the body, on the object of the child; 0: none
 	hold    bool
 	block   bool
-	release bool // of the first use
+	release bool // of the first access
 	lock    bool
 	ready   bool // OnReady with an event
 }
 
-// iworld is what a run leaves behind.
+// iworld collects the results of a run.
 type iworld struct {
 	obj  []int64
 	seen []int64 // by run of a task: what it read
@@ -51,7 +51,7 @@ type iworld struct {
 	tick atomic.Int64
 }
 
-// irun says when a run of a task began, and when it was done with each of its uses.
+// irun says when a run of a task began, and when it was done with each of its accesses.
 type irun struct {
 	began int64
 	done  []int64
@@ -119,7 +119,7 @@ func (n *itask) step(w *iworld, k, run int) {
 	}
 }
 
-// more is what the child does, and again is what the body does after it.
+// more is what the child does, and again is what the body does afterwards.
 func (n *itask) more(w *iworld, k int)  { p := &w.obj[n.uses[n.child].obj]; *p = *p*7 + int64(k) }
 func (n *itask) again(w *iworld, k int) { p := &w.obj[n.uses[n.child].obj]; *p = *p*5 + int64(k) }
 

@@ -16,8 +16,8 @@ import (
 	"weft/deps"
 )
 
-// ITR-01: reductions in recorded loops, in every form of loop: what readers see, in the iteration
-// and after it.
+// ITR-01: reductions in recorded loops, in every form of loop: the values that readers see, in the
+// iteration and after it.
 func TestITR01_Reductions(t *testing.T) {
 	for _, workers := range []int{1, 2, 4} {
 		rt := newTestRuntime(t, Config{Workers: workers})
@@ -62,7 +62,7 @@ func TestITR01_Reductions(t *testing.T) {
 					}, deps.In(&x))
 					it.Spawn(func(t *Task) error { *Local(t, high) = 1; return nil }, high.Reduce())
 					it.Spawn(func(t *Task) error { return nil }, sumY.Reduce().Weak())
-					it.Spawn(func(t *Task) error { // its children open groups of their own
+					it.Spawn(func(t *Task) error { // its children open their own groups
 						t.Loop(0, 10, func(t *Task, lo, hi int) error {
 							for i := range Local(t, arr) {
 								Local(t, arr)[i] += hi - lo
@@ -234,7 +234,7 @@ func TestIterReduceAllocations(t *testing.T) {
 	require.Less(t, after.Mallocs-before.Mallocs, uint64(rounds/10), fmt.Sprint(after.Mallocs-before.Mallocs))
 }
 
-// A recorded task that gives up what its children have reduced: nobody sees it before it is
+// A recorded task gives up what its children have reduced: no task reads the object before it is
 // combined.
 func TestIterReleaseCombines(t *testing.T) {
 	for _, workers := range []int{1, 2} {
@@ -251,7 +251,7 @@ func TestIterReleaseCombines(t *testing.T) {
 					if err := t.Release(deps.InOut(&x)); err != nil {
 						return err
 					}
-					return t.Sleep(1) // others run, who should not see x yet
+					return t.Sleep(1) // others run, which should not see x yet
 				}, deps.InOut(&x), deps.InOut(&y))
 				it.Spawn(func(t *Task) error {
 					k := t.Iteration()
@@ -267,7 +267,7 @@ func TestIterReleaseCombines(t *testing.T) {
 	}
 }
 
-// What is combined after the last iteration is not where the run has failed.
+// If the run has failed, nothing is combined after the last iteration.
 func TestIterReduceLastOfAFailedRun(t *testing.T) {
 	errStop := errors.New("stop")
 	rt := newTestRuntime(t, Config{Workers: 2})
@@ -297,8 +297,8 @@ func TestIterReduceLastOfAFailedRun(t *testing.T) {
 	}
 }
 
-// A recorded loop opens a group of its reduction for each round, which may be another one than
-// before, since others open and close groups meanwhile.
+// A recorded loop opens a group of its reduction for each round. The group may be another one than
+// before, since other tasks open and close groups meanwhile.
 func TestIterReduceBesideOthersHammer(t *testing.T) {
 	skipInLintMode(t, "the others are goroutines of the test, and no bodies")
 	const parts = 3

@@ -15,9 +15,9 @@ import (
 	"weft/deps"
 )
 
-// Reductions in recorded loops give what the plain loop gives: combined before whoever accesses the
-// object otherwise, in the same iteration or in the next one; after the last iteration if nobody
-// does; before each condition.
+// Reductions in recorded loops give what the plain loop gives. They are combined before a task that
+// accesses the object otherwise, in the same iteration or in the next; after the last iteration if
+// no task does; and before each condition.
 func TestIterReductions(t *testing.T) {
 	for _, workers := range []int{1, 2, 4} {
 		rt := newTestRuntime(t, Config{Workers: workers})
@@ -60,7 +60,7 @@ func TestIterReductions(t *testing.T) {
 						}
 						return true, nil
 					}
-					a.Iterations++ // the condition is not asked after the last one
+					a.Iterations++ // the condition is not called after the last iteration
 				}
 				read := func(*Task) error { seen = seen*3 + sum; return nil }
 				accs := []deps.Access{deps.InOut(&sum)}

@@ -14,9 +14,9 @@ import (
 	"weft/deps"
 )
 
-// A recorded task gives many objects, or ranges, up one by one, in any order. What uses some of
-// them starts when the last of these is given up, while the task goes on, and not before; in each
-// round anew. What it has given up no child may name.
+// A recorded task releases many objects, or ranges, one by one, in any order. A task that uses some
+// of them starts when the last of these is released, not before, while the releaser goes on; in
+// each round anew. No child may name what the task has released.
 func TestIterReleaseOfMany(t *testing.T) {
 	const pairs, rounds = 100, 3
 	for _, ranges := range []bool{false, true} {

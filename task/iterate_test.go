@@ -45,7 +45,7 @@ func TestITR01_PlainLoop(t *testing.T) {
 				asked := 0
 				if form != "counted" {
 					if max(unroll, 1) > 1 && iterations%unroll != 0 && form == "while" {
-						continue // the plain loop of this form does whole groups
+						continue // the plain loop of this form runs whole groups of iterations
 					}
 					a.While = func(t *Task) (bool, error) {
 						asked++
@@ -141,7 +141,7 @@ func TestIterNothing(t *testing.T) {
 		t.Iterate(-3, bad)
 		t.IterateWith(IterAttrs{}, bad)
 		t.IterateWith(IterAttrs{Iterations: -1, While: func(*Task) (bool, error) { panic("asked") }}, bad)
-		// Loops without tasks end, and conditions are asked all the same.
+		// Loops without tasks end, and their conditions are called all the same.
 		t.Iterate(1<<60, func(*Iteration) error { return nil })
 		t.IterateWith(IterAttrs{Unroll: 3, While: func(t *Task) (bool, error) { asked++; return asked < 10, nil }},
 			func(*Iteration) error { return nil })
@@ -150,8 +150,8 @@ func TestIterNothing(t *testing.T) {
 	require.Equal(t, 10, asked)
 }
 
-// A condition that is false at first: no recorded task runs. One that would go on is stopped by the
-// number.
+// If a condition is false at first, no recorded task runs. A condition that stays true is stopped
+// by the number of iterations.
 func TestIterWhile(t *testing.T) {
 	for _, workers := range []int{1, 3} {
 		rt := newTestRuntime(t, Config{Workers: workers})
@@ -193,7 +193,7 @@ func TestIterWhile(t *testing.T) {
 }
 
 // Release lets the successors start while the body goes on: in the same iteration and in the next
-// one, and by each object on its own.
+// one, and for each object separately.
 func TestIterRelease(t *testing.T) {
 	rt := newTestRuntime(t, Config{Workers: 3})
 	const n = 200
@@ -208,7 +208,7 @@ func TestIterRelease(t *testing.T) {
 				if err := t.Release(deps.Out(&a)); err != nil {
 					return err
 				}
-				// Ends only when a's reader is through.
+				// Ends only when a's reader is over.
 				k := int32(t.Iteration())
 				through := func() { until(func() bool { return got[0].Load() > k }) }
 				if k%2 == 0 {

@@ -21,14 +21,14 @@ import (
 	"weft/internal/race"
 )
 
-// What a task had is the collector's when the task is over, whatever the task was like: keepers has
-// one program for each feature, and the tests below ask, with each tool that keeps records, whether
-// an object outlives its tasks and whether anything is left of the tasks themselves.
+// When a task is over, nothing keeps its objects from the collector, whatever the task was like.
+// keepers has one program for each feature. The tests below check, with each observer that keeps
+// records, that no object outlives its tasks, and that nothing is left of the tasks.
 
-// thing is an object of the user's.
+// thing is an object of the user.
 type thing [256]uint32
 
-// things makes objects and knows which of them are reachable, without keeping them so.
+// things makes objects and counts which of them are reachable, without keeping them reachable.
 type things struct {
 	mu   sync.Mutex
 	made []weak.Pointer[thing]
@@ -50,14 +50,14 @@ func (x *things) new() *thing {
 }
 
 // left returns how many of the objects are reachable. A goroutine that has just reported an end may
-// still hold one while it returns, so left looks again for some ten milliseconds.
+// still refer to one while it returns, so left repeats the check for some ten milliseconds.
 func (x *things) left() (n int) {
 	for moment := range 10 {
 		if moment > 0 {
 			time.Sleep(time.Millisecond)
 		}
 		runtime.GC()
-		runtime.GC() // what a pool of Go's keeps for one more cycle
+		runtime.GC() // a sync.Pool keeps objects for one more cycle
 		n = 0
 		for _, w := range x.made {
 			if w.Value() != nil {
@@ -72,7 +72,7 @@ func (x *things) left() (n int) {
 }
 
 // keeper is a program that makes tasks with objects. When t's children are over, nothing of them
-// shall be left.
+// must be left.
 type keeper struct {
 	name string
 	make func(t *Task, x *things)
@@ -352,14 +352,14 @@ var keptTools = []struct {
 	cfg  Config
 }{
 	{"plain", Config{}},
-	{"no window", Config{Window: -1}},
+	{"no throttle", Config{Window: -1}},
 	{"debug", Config{Debug: true, Reports: io.Discard}},
 	{"watchdog", Config{Watchdog: time.Minute, Reports: io.Discard}},
 	{"trace", Config{}},
 }
 
-// A task that is over has nothing of its user's: not itself, nor a slot, a pool, or its parent's
-// table.
+// A task that is over refers to nothing of the user, and neither does a slot, a pool or its
+// parent's table on its behalf.
 func TestNothingIsKept(t *testing.T) {
 	const rounds = 200
 	for _, tool := range keptTools {
@@ -398,9 +398,9 @@ func TestNothingIsKept(t *testing.T) {
 	}
 }
 
-// Lint mode knows chains by address. Until the creator has waited, it keeps the objects, so that no
-// address serves another one whose first task would seem to come after the old one's last; then it
-// forgets the chains, since the Wait has ordered all.
+// Lint mode finds chains by address. Until the creator has waited, it keeps the objects alive.
+// Otherwise another object at the same address could seem to come after the old object's last task.
+// After the Wait it forgets the chains, since the Wait has ordered all.
 func TestLintKeepsNoChains(t *testing.T) {
 	if !race.Lint {
 		t.Skip("needs a build for lint mode")

@@ -15,11 +15,11 @@ import (
 // runtime registers is the first field of a Task.
 func fromNode(n *chain.Node) *Task { return (*Task)(unsafe.Pointer(n)) }
 
-// prefetch asks for the lines of t that its creator writes.
+// prefetch prefetches the three cache lines of t that its creator writes.
 func prefetch(t *Task) { xatomic.PrefetchW3(unsafe.Pointer(t)) }
 
-// codeOf returns where the code of fn is, zero if it is nil, as reflect does, which the race
-// detector sees reading what the creator has written.
+// codeOf returns the address of fn's code, zero if fn is nil. It replaces reflect, whose reads of
+// what the creator has written the race detector would see.
 func codeOf(fn func(*Task) error) uintptr {
 	if fn == nil {
 		return 0
@@ -29,27 +29,27 @@ func codeOf(fn func(*Task) error) uintptr {
 
 // A deps.Access is a struct of one chain.Access, which users cannot name (TestAccessIsOneField).
 
-// accesses returns list as the engine takes it: the same memory. (unsafe.Slice would check its
-// length.)
+// accesses returns list as the type that the engine takes, in the same memory. (unsafe.Slice would
+// check its length.)
 func accesses(list []deps.Access) []chain.Access { return *(*[]chain.Access)(unsafe.Pointer(&list)) }
 
-// declared returns list as users see it: the same memory.
+// declared returns list as the type that users see, in the same memory.
 func declared(list []chain.Access) []deps.Access { return *(*[]deps.Access)(unsafe.Pointer(&list)) }
 
-// accessOf returns a as the engine takes it.
+// accessOf returns a as the type that the engine takes.
 func accessOf(a deps.Access) chain.Access { return *(*chain.Access)(unsafe.Pointer(&a)) }
 
-// Tasks and Iterations are types of the program's packages too. If they named instances of generic
-// types, or had methods that do, the compiler would put the code of these into each such package,
-// and with it back into the race detector in lint mode: see internal/chain/layout_unsafe.go.
+// Programs import Task and Iteration. If these types named instances of generic types, or had
+// methods that do, the compiler would put the code of the instances into each importing package,
+// and in lint mode the race detector would see it again: see internal/chain/layout_unsafe.go.
 
-// hidden is a *chain.Reductions, or nil while that would be empty.
+// hidden is a *chain.Reductions; nil until an element is added.
 type hidden struct{ p unsafe.Pointer }
 
-// none reports whether there has never been a list. It spares most tasks the way through one.
+// none reports whether there has never been a list, which is so for most tasks.
 func (h hidden) none() bool { return h.p == nil }
 
-// What is read where there is no list. Nobody adds to these.
+// The lists that are read if there is none. They stay empty.
 var (
 	noShares chain.Reductions[share]
 	noGroups chain.Reductions[*chain.ReductionGroup]

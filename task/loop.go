@@ -16,27 +16,27 @@ import (
 type LoopAttrs struct {
 	Attrs // of each chunk
 
-	// Grain is the number of iterations of a chunk; the last one may have fewer. Zero
-	// means a share that gives each slot a few chunks.
+	// Grain is the number of iterations of a chunk; the last chunk may have fewer. Zero
+	// means a number that gives each slot a few chunks.
 	Grain int
 
 	// Accesses returns the accesses of the chunk from lo to hi, in addition to those
-	// of the loop. It is called by the creator, for one chunk after the other, and may return
+	// of the loop. The creator calls it for one chunk after the other. It may return
 	// the same slice each time.
 	Accesses func(lo, hi int) []deps.Access
 }
 
 const (
-	loopShare = 4  // chunks per slot (guess: uneven ones even out, and each is worth its task)
-	loopLeaf  = 16 // chunks that one task of the tree makes (guess: a sixteenth more tasks)
+	loopShare = 4  // chunks per slot (guess: uneven chunks even out, and each is worth a task)
+	loopLeaf  = 16 // chunks that one task of the tree spawns (guess: a sixteenth more tasks)
 )
 
-// Loop runs the iterations from lo to hi (without hi) in chunks, each of which is a task with the
-// given accesses: body does those from its lo to its hi. Loop returns when the chunks are spawned;
-// Wait waits for them. So that creating them does not take long, the chunks of a loop without
-// priority and with no accesses but reductions are spawned by other tasks, in a tree; else t spawns
-// them in their order, which the accesses refer to. Loops can be nested: a chunk's task is body's
-// own.
+// Loop runs the iterations from lo to hi (without hi) in chunks. Each chunk is a task with the
+// accesses accs, and body runs the iterations from its lo to its hi. Loop returns when the chunks
+// are spawned; Wait waits for them. The chunks of a loop without priority and with no accesses but
+// reductions are spawned by a tree of tasks, so that spawning does not take long. Otherwise t
+// spawns the chunks in their order, which the accesses refer to. Loops can be nested: body gets the
+// chunk's task.
 //
 // An error of a chunk ends the run, as any task's does; chunks that are not spawned by then never
 // are.
@@ -55,12 +55,12 @@ func (t *Task) LoopWith(a LoopAttrs, lo, hi int, body func(t *Task, lo, hi int) 
 type loop struct {
 	attrs  Attrs
 	body   func(t *Task, lo, hi int) error
-	pc     uintptr // what an error names
+	pc     uintptr // the line that errors name
 	lo, hi int
 	grain  uint
 	chunks uint
 
-	accs, weak []deps.Access // of the chunks of a tree, and of what spawns them
+	accs, weak []deps.Access // of the chunks of a tree, and of the tasks that spawn them
 }
 
 func (t *Task) loop(pc uintptr, a LoopAttrs, lo, hi int, body func(t *Task, lo, hi int) error, accs []deps.Access) {
@@ -82,7 +82,7 @@ func (t *Task) loop(pc uintptr, a LoopAttrs, lo, hi int, body func(t *Task, lo, 
 	if pc == 0 {
 		l.pc = reflect.ValueOf(body).Pointer() + 1 // the chunks' own function is not the user's
 	}
-	// by more than reductions
+	// some access is not a reduction
 	ordered := slices.ContainsFunc(accesses(accs), func(a chain.Access) bool { return a.Reduced() == nil })
 	if !ordered && a.Accesses == nil && a.Priority == 0 && !a.Undeferred && !t.final && l.chunks > loopLeaf {
 		for _, a := range accs {
@@ -105,7 +105,7 @@ func (t *Task) loop(pc uintptr, a LoopAttrs, lo, hi int, body func(t *Task, lo, 
 	}
 }
 
-// bounds returns the first iteration of chunk k, and the one after its last.
+// bounds returns the first iteration of chunk k, and the iteration after its last.
 func (l *loop) bounds(k uint) (lo, hi int) {
 	lo = l.lo + int(k*l.grain)
 	if k == l.chunks-1 {
@@ -114,13 +114,13 @@ func (l *loop) bounds(k uint) (lo, hi int) {
 	return lo, lo + int(l.grain)
 }
 
-// spawn spawns a chunk as a child of t, whose slot may be another one afterwards.
+// spawn spawns a chunk as a child of t, which may have another slot afterwards.
 func (l *loop) spawn(t *Task, lo, hi int, accs []deps.Access) {
 	t.spawnWith(t.slot, l.pc, l.attrs, func(t *Task) error { return l.body(t, lo, hi) }, accesses(accs))
 }
 
-// split is the body of a task that spawns the chunks from..to-1. The larger parts come first: a
-// slot runs what it has spawned last, and others steal what it has spawned first.
+// split is the body of a task that spawns the chunks from..to-1. It spawns the larger parts first:
+// a slot runs the tasks that it has spawned last, and thieves take those that it has spawned first.
 func (l *loop) split(t *Task, from, to uint) error {
 	for to-from > loopLeaf {
 		mid := from + (to-from)/2

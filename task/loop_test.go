@@ -35,8 +35,8 @@ func (s *spans) body(t *Task, lo, hi int) error {
 	return nil
 }
 
-// LOOP-01: each iteration is in one chunk, for every size and grain, in a tree and in a row; the
-// chunks have the grain's size, but for the last one.
+// LOOP-01: each iteration is in one chunk, for every size and grain, in a tree and in a row. All
+// chunks but the last have the grain's size.
 func TestLOOP01_LoopCoversAll(t *testing.T) {
 	for _, workers := range []int{1, 3} {
 		rt := newTestRuntime(t, Config{Workers: workers, Window: 8})
@@ -49,7 +49,7 @@ func TestLOOP01_LoopCoversAll(t *testing.T) {
 					for _, linear := range []bool{false, true} {
 						for i, a := range []Attrs{{}, {Priority: 1}, {Undeferred: true}, {Final: true, Wait: true}} {
 							if i > 0 && n%16 == 0 {
-								continue // fewer, for time
+								continue // fewer cases, to save time
 							}
 							var s spans
 							l := LoopAttrs{Attrs: a, Grain: grain}
@@ -209,7 +209,7 @@ func TestLOOP03_LoopNested(t *testing.T) {
 	}
 }
 
-// LOOP-06: the attribute Wait, a loop in each of many tasks; what follows sees all chunks.
+// LOOP-06: the attribute Wait, and a loop in each of many tasks: successors see all chunks.
 func TestLOOP06_LoopInTasksWithWait(t *testing.T) {
 	outer, inner := 300, 300
 	if underRace || testing.Short() {
@@ -256,7 +256,7 @@ func TestLoopChunksAreTasksOfTheirOwn(t *testing.T) {
 					last.Store(true)
 					return nil
 				}
-				// All others are to come here too: nobody waits for a chunk that waits.
+				// All other chunks have to come here too: no chunk waits for a chunk that waits.
 				t.Blocking(func() { until(last.Load) })
 				return nil
 			})
@@ -267,7 +267,7 @@ func TestLoopChunksAreTasksOfTheirOwn(t *testing.T) {
 }
 
 // A loop of millions of chunks keeps few of them alive, in a row and in a tree.
-func TestLoopIsInsideTheWindow(t *testing.T) {
+func TestLoopIsThrottled(t *testing.T) {
 	n := 300_000
 	if underRace || testing.Short() {
 		n = 30_000
@@ -380,7 +380,7 @@ func TestLoopWithOnReadyAndEvents(t *testing.T) {
 	}
 }
 
-// What is wrong is said.
+// Misuse panics with texts that name it.
 func TestLoopMisuse(t *testing.T) {
 	rt := newTestRuntime(t, Config{Workers: 1})
 	require.NoError(t, rt.Run(bg, func(t *Task) error {

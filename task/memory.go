@@ -11,15 +11,16 @@ import (
 	"weft/task/internal/pool"
 )
 
-// earlyUnblocks says that a task of this program may have been unblocked before its Block. Until
-// then, the end of a task leaves the word of Block alone, whose line few tasks touch. It is set
-// before the token is left: where Unblock finds another word than blockNone, the task has called
-// Block, and its memory is not used again, or a token is there already.
+// earlyUnblocks says that a task of this program may have been unblocked before its Block. While it
+// is false, the end of a task does not touch the word of Block, whose cache line few tasks touch.
+// It is set before the word becomes blockWoken. If Unblock finds another value than blockNone,
+// either the task has called Block, and its memory is not reused, or the word is blockWoken
+// already.
 var earlyUnblocks atomic.Bool
 
-// held counts one more event. The caller is t's body, or the slot that calls OnReady, or there is
-// an event already: then the flag is only read.
-func (t *Task) held() {
+// addEvent counts one more event. Precondition: the caller is t's body or the slot that calls
+// OnReady, or an event is pending; in the last case the flag is only read.
+func (t *Task) addEvent() {
 	if t.node.Flags&flagHeld == 0 {
 		t.node.Flags |= flagHeld
 	}
@@ -40,13 +41,14 @@ func (m *more) reset() {
 	*m = more{shares: m.shares, groups: m.groups}
 }
 
-// fresh is how many tasks a slot allocates when it has none. Each is by itself, so that one that is
-// in use keeps no other from the collector. They fill cache lines: 320 bytes is a size of Go's
-// allocator, and what has up to 512 bytes has no header (TestTasksAreAligned).
+// fresh is how many tasks a slot allocates when it has none. Each is a separate allocation, so that
+// a task in use does not keep others from the collector. Tasks fill whole cache lines: 320 bytes is
+// a size class of Go's allocator, and objects of up to 512 bytes have no header
+// (TestTasksAreAligned).
 const fresh = 2 * pool.Batch
 
-// freeMax is how many free tasks a slot has at most. With more than fresh, a creator whose tasks
-// end on other slots does not take back what it has just given away.
+// freeMax is how many free tasks a slot has at most. It is larger than fresh, so that a creator
+// whose tasks end on other slots does not take back the batch that it has just given to the pool.
 const freeMax = fresh + pool.Batch
 
 // refill gets free tasks from the runtime, or makes some.
@@ -64,15 +66,15 @@ func (s *slot) refill() {
 	}
 }
 
-// shrink gives up memory that the slot has got for many tasks. It is for the holder, or for who has
-// the slot in the list of parked ones and its lock.
+// shrink frees memory that the slot needed for many tasks. The caller is the holder, or has the
+// lock of the list of parked slots while the slot is in it.
 func (s *slot) shrink() {
-	s.looks = s.rt.pool.Checks()
+	s.checks = s.rt.pool.Checks()
 	s.Slot.Shrink()
 	s.flow.Shrink()
 }
 
-// spill gives a batch of free tasks, the coldest, to the runtime.
+// spill gives the batch of free tasks that were used least recently to the runtime's pool.
 func (s *slot) spill() {
 	s.rt.pool.Put(s.free[:pool.Batch])
 	for i := pool.Batch; i < len(s.free); i++ { // not copy: see pool
@@ -81,7 +83,7 @@ func (s *slot) spill() {
 	s.free = s.free[:len(s.free)-pool.Batch]
 }
 
-// newTask returns a task for a child of t, with no references in it but these.
+// newTask returns a task for a child of t. Only fn, run and Parent are set in it.
 func (s *slot) newTask(t *Task, fn func(*Task) error) *Task {
 	if fn == nil {
 		panic("task: the body is nil")
@@ -101,7 +103,7 @@ func (s *slot) newTask(t *Task, fn func(*Task) error) *Task {
 	return c
 }
 
-// recycle takes in the tasks that nothing refers to any more.
+// recycle puts the tasks that the flow has freed on the free list.
 func (s *slot) recycle() {
 	for n := s.flow.NextFree(); n != nil; n = s.flow.NextFree() {
 		s.takeBack(fromNode(n))
@@ -116,17 +118,17 @@ func (s *slot) keep(c *Task) {
 }
 
 // keepOff is slot.keep for a caller without a slot.
-func (rt *Runtime) keepOff(c *Task) { rt.pool.Put([]*chain.Node{&c.node}) }
+func (rt *Runtime) keepOutside(c *Task) { rt.pool.Put([]*chain.Node{&c.node}) }
 
 // recycle is slot.recycle for a caller without a slot.
 func (rt *Runtime) recycle(f *chain.Flow) {
 	for n := f.NextFree(); n != nil; n = f.NextFree() {
-		rt.keepOff(fromNode(n))
+		rt.keepOutside(fromNode(n))
 	}
 }
 
-// takeBack is keep for a task that ended elsewhere, most likely. It is not the next one to be used,
-// and until then its lines are here.
+// takeBack is keep for a task that probably ended on another core. It puts the task below the top
+// of the free list, so that its prefetch completes before the task is reused.
 func (s *slot) takeBack(c *Task) {
 	prefetch(c)
 	s.keep(c)
@@ -135,9 +137,9 @@ func (s *slot) takeBack(c *Task) {
 	}
 }
 
-// clear makes c, which is over, what newTask expects. Nothing of the user's is left in it, nor a
-// way to other tasks: what still points to c, such as a deque in which it has been, keeps c's
-// memory and no more.
+// clear resets c, which is over, to the state that newTask expects. It drops all references to the
+// user's data and to other tasks. So a stale pointer to c, such as in an old cell of a deque, keeps
+// only c's memory alive.
 func (c *Task) clear() {
 	c.fn, c.run, c.node.Parent = nil, nil, nil
 	if c.node.Flags != flagLeaf {
@@ -163,7 +165,7 @@ func (c *Task) clearRest() {
 // clearUsed clears what the body of c has used, except Flags.
 func (c *Task) clearUsed() {
 	if c.node.Flags&flagLeaf == 0 && c.spawned != 0 {
-		// phase is not phaseWait: no body leaves Wait so
+		// phase is not phaseWait: Wait resets it before it returns
 		c.spawned = 0
 		c.count.Init(0) // it is zero where spawned is
 	}
@@ -172,8 +174,7 @@ func (c *Task) clearUsed() {
 	}
 }
 
-// clearForGood is clear for a task whose memory is not used again: somebody may call Unblock at
-// this moment.
+// clearForGood is clear for a task whose memory is not reused: another goroutine may be in Unblock.
 func (c *Task) clearForGood() {
 	c.fn, c.run, c.node.Parent, c.label, c.und, c.more = nil, nil, nil, "", nil, nil
 }

@@ -10,8 +10,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// Calls that could never work panic where they are made, say what is legal, and leave the runtime
-// as it was: Close returns.
+// Calls that could never work panic at once, say what is legal, and leave the runtime usable: Close
+// returns.
 func TestMisuseIsRefused(t *testing.T) {
 	nothing := func(*Task) error { return nil }
 	var none context.Context
@@ -55,7 +55,7 @@ func TestNilFunctionsOfATask(t *testing.T) {
 	}
 }
 
-// A task cannot wait for the run that it belongs to, at any depth; for another one it can.
+// A task cannot wait for the run that it belongs to, at any depth; it can wait for another run.
 func TestJoinOfOwnRun(t *testing.T) {
 	for _, workers := range []int{1, 2} {
 		rt := newTestRuntime(t, Config{Workers: workers})
@@ -83,7 +83,7 @@ func TestJoinOfOwnRun(t *testing.T) {
 	}
 }
 
-// A task of which the runtime has made the body has the name of the function that the user gave.
+// A task whose body the runtime has wrapped has the name of the user's function.
 func TestErrorsNameTheUsersLines(t *testing.T) {
 	nothing := func(*Task) error { return nil }
 	for _, traced := range []bool{false, true} {

@@ -12,9 +12,10 @@ import (
 	"weft/task/internal/watchdog"
 )
 
-// What a probe is told of tasks, where that needs to be put together.
+// The functions in this file put together what the probe is told about tasks. "Tells" means: calls
+// the observers behind the probe.
 
-// tellMain tells of t, the main task of a run.
+// tellMain tells that t, the main task of a run, is spawned.
 func (t *Task) tellMain(p *probe.Probe) {
 	if t.id = t.run.id; t.id != 0 {
 		x := t.spawn(0)
@@ -25,8 +26,8 @@ func (t *Task) tellMain(p *probe.Probe) {
 	}
 }
 
-// keep has the observers, which keep notes, keep them of c, a new child of t; nil if c is a main
-// task.
+// keep makes the observers that keep notes begin their notes of c, a new child of t. t is nil if c
+// is a main task.
 func (c *Task) keep(p *probe.Probe, at int, t *Task, accs []chain.Access, flags uint8) {
 	n, parent := &c.rare().noted, probe.Notes{}
 	c.node.Flags |= flagLongSpawn
@@ -37,11 +38,12 @@ func (c *Task) keep(p *probe.Probe, at int, t *Task, accs []chain.Access, flags 
 		Loop: flags&event.SpawnedLoop != 0, NoBody: flags&spawnedWaitOn != 0}, accs)
 }
 
-// spawnedWaitOn is a flag of tellSpawned beside those of event.Spawned: c is the task of a WaitOn.
+// spawnedWaitOn is a flag of tellSpawned in addition to those of event.Spawned: c is the task of a
+// WaitOn.
 const spawnedWaitOn = 1 << 7
 
-// tellSpawned tells of c, a new child of t, which is complete but not registered: nobody else knows
-// it.
+// tellSpawned tells that c, a child of t, is spawned. c is complete but not registered: no other
+// goroutine knows it yet.
 func (c *Task) tellSpawned(p *probe.Probe, t *Task, accs []chain.Access, flags uint8) {
 	if p.Ev != nil {
 		c.record(p.Ev, t, accs, flags&^spawnedWaitOn)
@@ -51,7 +53,7 @@ func (c *Task) tellSpawned(p *probe.Probe, t *Task, accs []chain.Access, flags u
 	}
 }
 
-// record records c, or notes that it is not recorded.
+// record records the spawn of c in the trace, or notes that c is not recorded.
 func (c *Task) record(ev *record.Slot, t *Task, accs []chain.Access, flags uint8) {
 	if ev.Skips(flags) {
 		c.node.Flags |= flagUnseen
@@ -67,7 +69,7 @@ func (c *Task) record(ev *record.Slot, t *Task, accs []chain.Access, flags uint8
 	c.id, c.spec = ev.Spawned(&x, accs)
 }
 
-// spawn returns what a recording says of c but for its parent and its accesses.
+// spawn returns the trace record of c's spawn, without its parent and its accesses.
 func (c *Task) spawn(flags uint8) record.Spawn {
 	x := record.Spawn{Origin: c.origin()}
 	if c.node.Flags&^flagLeaf != 0 {
@@ -88,7 +90,7 @@ func (c *Task) spawn(flags uint8) record.Spawn {
 	return x
 }
 
-// origin is where t comes from.
+// origin returns the label, spawn site and body of t.
 func (t *Task) origin() event.Origin {
 	o := event.Origin{Body: codeOf(t.fn)}
 	if t.node.Flags&flagRare != 0 {
@@ -97,7 +99,7 @@ func (t *Task) origin() event.Origin {
 	return o
 }
 
-// registerTold registers c as a child of t, and tells if the engine refuses its accesses.
+// registerTold registers c as a child of t, and tells if the engine panics because of its accesses.
 func (t *Task) registerTold(p *probe.Probe, c *Task, accs []chain.Access, f *chain.Flow) bool {
 	registered := false
 	defer func() {
@@ -110,7 +112,7 @@ func (t *Task) registerTold(p *probe.Probe, c *Task, accs []chain.Access, f *cha
 	return isReady
 }
 
-// tellMayRun tells that c may run from the start.
+// tellMayRun tells that c was ready when it was spawned.
 func (c *Task) tellMayRun(p *probe.Probe) {
 	if err := p.MayRun(c.notes()); err != nil {
 		c.run.fail(c.wrap(err, nil, nil))
@@ -149,13 +151,12 @@ func (t *Task) tellEnds(ev *record.Slot, failed bool) {
 	}
 	if events == 0 && t.spawned == 0 && t.node.Flags&flagRecorded == 0 {
 		flags |= event.EndedCompleted
-		t.id = 0 // tellOver has nothing to record
+		t.id = 0 // nothing is left for tellOver to record
 	}
 	ev.Ended(id, events, flags)
 }
 
-// tellEnded tells that t's body is over, and what it has bound to t. The caller is the body's
-// goroutine.
+// tellEnded tells that t's body is over. The caller is the body's goroutine.
 func (t *Task) tellEnded(p *probe.Probe, failed bool) {
 	if p.Ev != nil {
 		t.tellEnds(p.Ev, failed)
@@ -175,24 +176,25 @@ func (t *Task) tellSkipped(p *probe.Probe) {
 	p.Returns(t.notes())
 }
 
-// tellSlot tells what becomes of s.
+// tellSlot tells that s changes its state.
 func (s *slot) tellSlot(k event.Kind, id uint64) {
 	if s.probe != nil {
 		s.probe.SlotEvent(k, id)
 	}
 }
 
-// tellOver tells that t is over with its descendants, or, as a task of a recorded loop, one of its
-// runs. What t has not given up is given up now. s is the caller's slot, nil if there is none.
+// tellOver tells that t and its descendants are over, or one run of t if it is a task of a recorded
+// loop. t gives up now what it has not given up before. s is the caller's slot, nil if there is
+// none.
 func (t *Task) tellOver(p *probe.Probe, s *slot) {
 	if t.id != 0 && t.node.Flags&flagUnseen == 0 {
 		if s != nil && t.node.Flags&flagWait != 0 {
-			s.settle(false) // what is there is due to others
+			s.settle(false) // other tasks have made ready what is in the flow
 			s.probe.Gives(t.id)
 		}
 		p.Put(event.Completed, t.id, 0, 0)
 		if t.node.Flags&flagRecorded == 0 {
-			t.id = 0 // whoever has the memory next may not be recorded
+			t.id = 0 // the next task in this memory may not be recorded
 		}
 	}
 	if !p.Keeps() {
@@ -207,11 +209,11 @@ func (t *Task) tellOver(p *probe.Probe, s *slot) {
 
 // tellWaits tells what t's body is about to wait for.
 func (t *Task) tellWaits(p *probe.Probe, x *waiting) {
-	p.Waits(t.notes(), watchdog.Wait{Op: x.op, What: x.what, On: x.on.Watched, Due: x.due, Children: x.op == opWait, Passes: x.op == opWindow})
+	p.Waits(t.notes(), watchdog.Wait{Op: x.op, What: x.what, On: x.on.Watched, Due: x.due, Children: x.op == opWait, Passes: x.op == opThrottled})
 }
 
-// notes returns what the observers keep of t; nothing if none of them keeps notes. Precondition: t
-// is alive.
+// notes returns what the observers keep of t; the zero value if none of them keeps notes.
+// Precondition: t is alive.
 func (t *Task) notes() (n probe.Notes) {
 	if p := t.run.rt.probe; p != nil && p.Keeps() {
 		n = t.more.noted
@@ -227,7 +229,8 @@ func (rt *Runtime) probeOf(s *slot) *probe.Probe {
 	return rt.probe
 }
 
-// lintEnds makes what t's body or one of its events has done come before what waits for t.
+// lintEnds tells lint mode that t's body, or one of its events, is over: what waits for t is
+// ordered after it.
 func (t *Task) lintEnds() {
 	for s := range sharesOf(t.more).All() {
 		if s.c != nil {

@@ -30,12 +30,12 @@ func (q *waiters) remove(w *waiter) {
 	w.prev, w.next = nil, nil
 }
 
-// Lock locks m for t, whose body is the caller; it waits, without a slot, while another task has
-// it. If the run fails or is cancelled while t would have to wait, Lock returns the run's error,
-// and t does not have m. A Mutex that nobody has is locked also then, so that bodies can clean up.
+// Lock locks m for t, whose body is the caller. While another task holds m, Lock waits without a
+// slot. If the run fails or is cancelled while t would have to wait, Lock returns the run's error,
+// and t does not hold m. A free Mutex is locked even then, so that bodies can clean up.
 //
-// It panics if t has m already, or if m's holder is beneath t on the stack, by a wait: both would
-// wait for ever.
+// Lock panics if t holds m already, or if t runs on the stack of m's holder, inside a wait of the
+// holder: both would wait for ever.
 func (m *Mutex) Lock(t *Task) error {
 	t.enter("Lock")
 	m.mu.Lock()
@@ -62,7 +62,8 @@ func (m *Mutex) Lock(t *Task) error {
 	}
 	w := &waiter{t: t}
 	m.queue.add(w)
-	x := waiting{op: opLock, lock: m, on: m.holder.notes()} // under mu the holder is alive
+	// the holder is alive while mu is locked
+	x := waiting{op: opLock, lock: m, on: m.holder.notes()}
 	m.mu.Unlock()
 
 	if err := t.blockOn(&w.word, x); err != nil {
@@ -70,7 +71,7 @@ func (m *Mutex) Lock(t *Task) error {
 		if w.queued {
 			m.queue.remove(w)
 			m.mu.Unlock()
-		} else { // it came at the same time
+		} else { // t has become the holder at the same time
 			m.passAndUnlock() //bug:late
 		}
 		return err
@@ -79,14 +80,14 @@ func (m *Mutex) Lock(t *Task) error {
 	return nil
 }
 
-// heldBy returns the holder, which may have ended by then; nil: none.
+// heldBy returns the holder, nil if there is none. The holder may end before the caller uses it.
 func (m *Mutex) heldBy() *Task {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return m.holder
 }
 
-// TryLock locks m for t if no task has it, and reports whether it did.
+// TryLock locks m for t if no task holds it, and reports whether it did.
 func (m *Mutex) TryLock(t *Task) bool {
 	t.enter("TryLock")
 	m.mu.Lock()
@@ -101,19 +102,19 @@ func (m *Mutex) TryLock(t *Task) bool {
 	return ok
 }
 
-// Unlock gives m to the task that has waited longest, if there is one. It panics if t
-// does not have m. A body that ends without Unlock ends the run, with [ErrLocked], and
-// m goes on to the next task.
+// Unlock gives m to the task that has waited longest, if any waits. It panics if t
+// does not hold m. A body that ends without Unlock ends the run, with [ErrLocked], and
+// m passes to the next task.
 func (m *Mutex) Unlock(t *Task) {
 	t.enter("Unlock")
 	m.mu.Lock()
 	if h := m.holder; h != t {
-		who := "nobody has it"
+		holder := "nobody has it"
 		if h != nil {
-			who = h.name() + " has it"
+			holder = h.name() + " has it"
 		}
 		m.mu.Unlock()
-		panic("task: Unlock of a Mutex by " + t.name() + ", but " + who)
+		panic("task: Unlock of a Mutex by " + t.name() + ", but " + holder)
 	}
 	p := &t.more.held
 	for *p != m {
@@ -124,8 +125,8 @@ func (m *Mutex) Unlock(t *Task) {
 	m.passAndUnlock()
 }
 
-// Critical runs f with m locked, whatever way f ends. The error is f's, or Lock's, and f did
-// not run then.
+// Critical runs f with m locked, and unlocks m however f ends. It returns f's error. If Lock fails,
+// it returns Lock's error and does not run f.
 func (t *Task) Critical(m *Mutex, f func() error) error {
 	mustCall("Critical", "with", f != nil)
 	if err := m.Lock(t); err != nil {
@@ -135,17 +136,17 @@ func (t *Task) Critical(m *Mutex, f func() error) error {
 	return f()
 }
 
-// taken notes that t has m. A Mutex counts as an event of t while its body runs, so
-// that a body that ends with one is found where events are looked for.
+// taken notes that t holds m. A held Mutex counts as an event of t, so that bodyOverRarely, which
+// checks for events, finds a body that ends with a locked Mutex.
 func (m *Mutex) taken(t *Task) {
 	race.Acquire(&m.queue)
 	r := t.rare()
 	m.next, r.held = r.held, m
-	t.held()
+	t.addEvent()
 }
 
-// passAndUnlock hands m to the next task and unlocks mu. Precondition: mu, and the holder
-// is the caller's to end.
+// passAndUnlock passes m to the next task and unlocks mu. Precondition: mu is locked, and the
+// caller acts for the holder.
 //
 // +checklocksrelease:m.mu
 func (m *Mutex) passAndUnlock() {
@@ -162,7 +163,7 @@ func (m *Mutex) passAndUnlock() {
 	w.t.unblock(&w.word) // touches w.t only if that is blocked on this word
 }
 
-// dropLocks ends the run if t's body, which is over, has not unlocked everything.
+// dropLocks ends the run, and unlocks what is locked, if t's body has ended with a locked Mutex.
 func (t *Task) dropLocks() {
 	if t.more == nil || t.more.held == nil {
 		return
@@ -176,20 +177,21 @@ func (t *Task) dropLocks() {
 	}
 }
 
-// locksInVain reports whether tasks of this runtime wait for a Mutex that, as far as can be seen,
-// nobody will let go of: its holder waits for one that it holds itself, over others maybe, or for
-// tasks, none of which waits for anything but tasks. A holder in Blocking, say, comes back.
+// locksInVain reports whether tasks of this runtime wait for a Mutex that, as far as can be known,
+// will never be unlocked. Its holder is in a cycle of tasks that wait for each other's Mutexes, or
+// waits for tasks, and no task waits for anything but tasks. A holder in Blocking, for example, may
+// return.
 func (rt *Runtime) locksInVain() bool {
 	all := map[*Task]waiting{} // of all runtimes, which may share a Mutex
 	var lockers []*Task
-	others := false // some wait for more than tasks
+	others := false // some task waits for something other than tasks
 	eachParked(func(k *parked) {
 		if k.t == nil {
 			return
 		}
-		race.Acquire(&k.told)
+		race.Acquire(&k.clock)
 		for t := k.t; t != nil; t = t.outer {
-			// those beneath it on the stack cannot go on before it
+			// the tasks beneath it on the stack cannot go on before it does
 			all[t] = k.what
 		}
 		switch k.what.op {
@@ -197,7 +199,7 @@ func (rt *Runtime) locksInVain() bool {
 			if k.t.run.rt == rt {
 				lockers = append(lockers, k.t)
 			}
-		case opWait, opWaitOn, opChild, opWindow, opJoin:
+		case opWait, opWaitOn, opChild, opThrottled, opJoin:
 		default:
 			others = true
 		}

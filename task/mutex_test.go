@@ -16,8 +16,8 @@ import (
 	"weft/deps"
 )
 
-// CRT-01: nobody else is in the section, on entry, after a wait in it, and on exit; and the sum is
-// right.
+// CRT-01: no other task is in the section, on entry, after a wait in it, and on exit; and the sum
+// is right.
 func TestCRT01_MutexHammer(t *testing.T) {
 	for _, workers := range []int{1, 2, 4} {
 		rt := newTestRuntime(t, Config{Workers: workers})
@@ -102,7 +102,7 @@ func TestMutexIsFair(t *testing.T) {
 	}
 }
 
-// What is wrong is said, by panics that name the tasks.
+// Misuse panics with texts that name the tasks.
 func TestMutexMisuse(t *testing.T) {
 	rt := newTestRuntime(t, Config{Workers: 1})
 	var m Mutex
@@ -139,8 +139,8 @@ func TestMutexMisuse(t *testing.T) {
 	}))
 }
 
-// A body that ends with a Mutex ends the run, however it ends; the Mutex goes on to who waits for
-// it, also in other runs.
+// A body that ends with a locked Mutex ends the run, however the body ends. The Mutex passes to the
+// tasks that wait for it, also in other runs.
 func TestMutexNotUnlocked(t *testing.T) {
 	for _, workers := range []int{1, 2} {
 		rt := newTestRuntime(t, Config{Workers: workers})
@@ -206,8 +206,8 @@ func TestMutexNotUnlocked(t *testing.T) {
 	}
 }
 
-// The end of the run ends waiting in Lock with its error; a Mutex that is free can be locked after
-// it.
+// The end of the run ends the wait in Lock with the run's error. A free Mutex can still be locked
+// afterwards.
 func TestMutexAndEndOfRun(t *testing.T) {
 	for _, workers := range []int{1, 2} {
 		rt := newTestRuntime(t, Config{Workers: workers})
@@ -248,7 +248,7 @@ func TestMutexAndEndOfRun(t *testing.T) {
 	}
 }
 
-// Hand-over races with the end of one of two runs: the other one's tasks all get in.
+// Passing a Mutex on races with the end of one of two runs: all tasks of the other run get it.
 func TestMutexCancelRacesHammer(t *testing.T) {
 	rounds := 200
 	if underRace || testing.Short() {
@@ -306,7 +306,7 @@ func TestMutexCancelRacesHammer(t *testing.T) {
 	}
 }
 
-// Several at a time, unlocked in another order; locking costs no allocation when nobody waits.
+// Several Mutexes at a time, unlocked in another order; Lock allocates nothing if it does not wait.
 func TestMutexSeveral(t *testing.T) {
 	rt := newTestRuntime(t, Config{Workers: 2})
 	var ms [4]Mutex
@@ -339,7 +339,7 @@ func TestMutexSeveral(t *testing.T) {
 		return nil
 	}))
 	require.Equal(t, 50, x)
-	// It has nothing to do with accesses: the same object may be in both.
+	// Mutexes are independent of accesses: an object may be protected by both.
 	require.NoError(t, rt.Run(bg, func(t *Task) error {
 		for range 10 {
 			t.Spawn(func(t *Task) error { return t.Critical(&ms[0], func() error { x++; return nil }) }, deps.Concurrent(&ms[0]))

@@ -13,19 +13,19 @@ import (
 // A task with an OnReady goes through two more states between ready and running:
 //
 //	ready     flagOnReady is set; holds is zero
-//	called    a slot runs OnReady; holds is one, so that anybody may call Hold, plus the events
+//	called    a slot runs OnReady; holds is one plus the events, so any goroutine may call Hold
 //	held      OnReady is over; holds is startHeld plus the events, which are not zero
 //	starting  holds is zero again, for the body; queued, or run by the slot that called OnReady
 //
-// Who makes holds startHeld, and nothing else, starts the body: the slot after
-// OnReady if there are no events, else the last event.
+// The goroutine that makes holds equal to startHeld starts the body: the slot after OnReady if
+// there are no events, else the last event.
 
-// startHeld is the marker in Task.holds that OnReady is over and the body has not begun.
+// startHeld is added to Task.holds when OnReady is over, and subtracted before the body begins.
 const startHeld = 1 << 29
 
-// onReady calls t's OnReady and reports whether the body may start. If not, the last
-// event will queue t. The task beneath, if there is one, is hidden meanwhile, so
-// that what would wait or spawn is refused.
+// onReady calls t's OnReady and reports whether the body may start. If not, the last event will
+// queue t. During the call s has no current task, so methods that wait or spawn are refused, those
+// of the task beneath too.
 func (s *slot) onReady(t *Task) bool {
 	if s.probe != nil {
 		s.probe.Prepared(t.id)
@@ -34,8 +34,8 @@ func (s *slot) onReady(t *Task) bool {
 		t.node.Flags &^= flagOnReady
 		return true // to be skipped
 	}
-	s.tellFor(t.parent())
-	t.held()
+	s.flushBefore(t.parent())
+	t.addEvent()
 	outer := s.cur.load()
 	s.cur.store(nil)
 	err := s.callOnReady(t, outer)
@@ -88,12 +88,12 @@ func (s *slot) callOnReady(t, outer *Task) (err error) {
 
 // mayStart ends the call of OnReady and reports whether there are no events.
 func (t *Task) mayStart() bool {
-	t.node.Flags &^= flagOnReady // before somebody else may queue t //bug:once
+	t.node.Flags &^= flagOnReady // before another goroutine may queue t //bug:once
 	if t.holds.CompareAndSwap(1, 0) {
 		return true
 	}
 	t.addIdle(1)
-	t.run.rt.window.look()
+	t.run.rt.throttle.check()
 	if t.holds.Add(startHeld-1) != startHeld {
 		return false
 	}
@@ -117,7 +117,7 @@ func (t *Task) startHeld() {
 	f := flows.Get().(*chain.Flow)
 	race.Enable()
 	if t.admit(f, rt) {
-		rt.readyOff(t)
+		rt.readyOutside(t)
 	}
 	race.Disable()
 	flows.Put(f)

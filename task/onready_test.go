@@ -103,8 +103,8 @@ func TestONR02_OnReadyEventsHammer(t *testing.T) {
 	}
 }
 
-// What could wait or spawn is refused in OnReady, of its own task and of the creator on whose stack
-// it runs; and the task goes on.
+// In OnReady, methods that wait or spawn are refused: those of its own task, and those of the
+// creator on whose stack it runs. The task goes on.
 func TestOnReadyMisuse(t *testing.T) {
 	rt := newTestRuntime(t, Config{Workers: 1})
 	for _, undeferred := range []bool{false, true} {
@@ -215,7 +215,7 @@ func TestOnReadyEnds(t *testing.T) {
 						require.Equal(t, 1, calls, name)
 						require.EqualValues(t, events, ended.Load(), name)
 						if !undeferred || how != "goexit" {
-							// else it takes the creator along, if that was its stack
+							// else it ends the creator too, if OnReady runs on the creator's stack
 							require.True(t, creator, name)
 						} else if !after {
 							require.False(t, creator, name)
@@ -256,8 +256,8 @@ func TestOnReadyOfSkippedTask(t *testing.T) {
 	}
 }
 
-// A start that is delayed keeps no slot, does not count in the window, and may depend on what the
-// creator spawns later.
+// A task whose start is delayed keeps no slot, is not counted by the throttle, and may depend on
+// what the creator spawns later.
 func TestOnReadyKeepsNoSlot(t *testing.T) {
 	for _, workers := range []int{1, 2} {
 		rt := newTestRuntime(t, Config{Workers: workers, Window: 4})
@@ -290,8 +290,8 @@ func TestOnReadyKeepsNoSlot(t *testing.T) {
 	}
 }
 
-// Wait runs no task with an OnReady on top, but it does wait for it, also when there is nobody
-// else.
+// Wait runs no task with an OnReady on top of its body, but it waits for such a task, also if there
+// is no other.
 func TestOnReadyUnderWait(t *testing.T) {
 	for _, workers := range []int{1, 2} {
 		rt := newTestRuntime(t, Config{Workers: workers})

@@ -16,12 +16,12 @@ import (
 	"weft/trace"
 )
 
-// recordAll makes nearly all tests of the package ones of the recording, too: go test ./task
+// recordAll makes nearly all tests of the package check their traces, too: go test ./task
 // -recorded.
 var recordAll = flag.Bool("recorded", false, "record the runtimes of the tests and check the events")
 
-// recorded returns cfg with a recording whose events are replayed through the legal states of tasks
-// and slots. The test fails if one is not legal.
+// recorded returns cfg with a recorder whose trace records are replayed through the legal states of
+// tasks and slots. The test fails if a record is not legal.
 func recorded(t testing.TB, cfg Config) Config {
 	t.Helper()
 	rec, err := event.New(event.Options{Ring: 1 << 17, Sinks: []event.Sink{check.Sink(check.Options{Name: where(&cfg)})}})
@@ -45,7 +45,7 @@ func where(cfg *Config) func(int, uint32) string {
 }
 
 // Random programs with nested tasks, events, waits, blocking, loops and priorities, under all
-// worker counts: their events are legal. Half of the runs fail somewhere.
+// worker counts: their trace records are legal. Half of the runs fail somewhere.
 func TestRecordedHammer(t *testing.T) {
 	skipInLintMode(t, "the program uses what its tasks have not declared, on purpose, and debug mode, which lint mode includes, ends the run")
 	for _, workers := range []int{1, 2, 4} {
@@ -106,15 +106,15 @@ func TestRecordedHammer(t *testing.T) {
 	}
 }
 
-// The names of the table are those of the engine.
+// The names in package event's table of modes are those of package deps.
 func TestModesOfEvents(t *testing.T) {
 	for i, name := range event.Modes {
 		require.Equal(t, name, deps.Mode(i).String())
 	}
 }
 
-// What runs at once where it is spawned has legal events, too: combinations in final tasks, and
-// undeferred tasks with an OnReady, that bind events or do not.
+// Tasks that run at once where they are spawned have legal trace records, too: combinations in
+// final tasks, and undeferred tasks with an OnReady that binds events or does not.
 func TestRecordedAtOnce(t *testing.T) {
 	for _, workers := range []int{1, 3} {
 		rt := newTestRuntime(t, recorded(t, Config{Workers: workers}))
@@ -151,7 +151,8 @@ func TestRecordedAtOnce(t *testing.T) {
 	}
 }
 
-// A recorded loop that goes on by what ends elsewhere has legal events in each of its rounds.
+// A recorded loop whose tasks end on goroutines without a slot has legal trace records in each
+// round.
 func TestRecordedLoopOffSlots(t *testing.T) {
 	const rounds = 50
 	for _, workers := range []int{1, 3} {

@@ -24,20 +24,21 @@ func (rt *Runtime) here() *slot {
 	return nil
 }
 
-// allParkers are all that there are. They belong to no runtime, so they are few: as many as tasks
-// have waited at a time.
+// allParkers has all parkers of the process. Runtimes share them, so there are only as many as
+// tasks have waited at the same time.
 var allParkers struct {
 	mu   sync.Mutex
 	list []weak.Pointer[parker] // +checklocks:mu
-	// length at which those that the collector has taken are dropped. +checklocks:mu
+	// length of list at which collected parkers are dropped from it. +checklocks:mu
 	room int
 }
 
-// show notes that t waits; nil: nobody. In lint mode the lock is hidden: it would order bodies.
-func (p *parker) show(t *Task, state parkState) {
+// publish says in p.parked that t waits; nil: no task waits. In lint mode the race detector must
+// not see the lock, which would order bodies.
+func (p *parker) publish(t *Task, state parkState) {
 	k := &p.parked
 	if t != nil {
-		race.Release(&k.told)
+		race.Release(&k.clock)
 	}
 	race.Disable()
 	defer race.Enable()
@@ -47,10 +48,10 @@ func (p *parker) show(t *Task, state parkState) {
 	if t != nil {
 		k.what = p.what
 	}
-	k.turns++
+	k.changes++
 }
 
-// eachParked calls f for each parker, while it stays as it is.
+// eachParked calls f for each parker with its lock held.
 func eachParked(f func(k *parked)) {
 	a := &allParkers
 	race.Disable()
@@ -73,12 +74,12 @@ func eachParked(f func(k *parked)) {
 
 const (
 	spareExpiry  = 2 * time.Second  // idle spares end after this long (guess)
-	closeTimeout = 10 * time.Second // for spares that are on their way out; generous
+	closeTimeout = 10 * time.Second // for spares to end (guess: far more than they need)
 )
 
 // run runs s's loop on a spare goroutine.
 func (p *spares) run(s *slot) {
-	if xatomic.Driven() || race.Lint { // the pool's own locks would be an order among bodies
+	if xatomic.Driven() || race.Lint { // in lint mode, the pool's locks would order bodies
 		race.Disable()
 		xatomic.Go(s.loop)
 		race.Enable()
@@ -127,16 +128,18 @@ func (s *slot) ready(t *Task) {
 	s.Tell()
 }
 
-// parkers are those that are free. In lint mode who asks for one hides it.
+// parkers are the free parkers. In lint mode, callers use it between race.Disable and race.Enable.
 var parkers = sync.Pool{New: func() any {
 	p := &parker{wake: make(xatomic.Chan[*slot], 1), at: -1}
 	a := &allParkers
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if len(a.list) >= a.room {
-		live := make([]weak.Pointer[parker], 0, len(a.list)+1) // others may walk the old one
+		// eachParked may be reading the old list
+		live := make([]weak.Pointer[parker], 0, len(a.list)+1)
 		for _, w := range a.list {
-			// in lint mode, the race detector sees the copies of package slices
+			// not slices.DeleteFunc: in lint mode, the race detector sees the copies of package
+			// slices
 			if w.Value() != nil {
 				live = append(live, w)
 			}
@@ -147,7 +150,8 @@ var parkers = sync.Pool{New: func() any {
 	return p
 }}
 
-// prepare makes t ready to be resumed. It comes before the announcement that t waits, for x.
+// prepare gives t a parker, so that it can be resumed. It must precede the announcement that t
+// waits for x.
 func (t *Task) prepare(x waiting) {
 	race.Disable()
 	p := parkers.Get().(*parker)
@@ -159,13 +163,13 @@ func (t *Task) prepare(x waiting) {
 	}
 }
 
-// unprepare takes prepare back, when there is nothing to wait for.
+// unprepare frees the parker, after the wait or when there is nothing to wait for.
 func (t *Task) unprepare() {
 	if rt := t.run.rt; rt.probe != nil && t.parker.what.op != opWait {
 		rt.probe.GoesOn(t.notes())
 	}
 	t.parker.what = waiting{}
-	if !xatomic.Driven() { // else what a task waits on is new in each order, as in the last one
+	if !xatomic.Driven() { // under the explorer every order starts with new parkers
 		race.Disable()
 		t.parker.word = nil
 		parkers.Put(t.parker)
@@ -174,8 +178,8 @@ func (t *Task) unprepare() {
 	t.parker = nil
 }
 
-// park gives up slot s and returns when t has a slot again. Precondition: prepare, and
-// the announcement after it, so that somebody will call resume.
+// park gives up slot s and returns when t has a slot again. Precondition: prepare has been called,
+// and then t has been announced, so that another goroutine will call resume.
 func (t *Task) park(s *slot, reason uint64) {
 	t.addIdle(1)
 	t.giveSlot(s, reason)
@@ -188,7 +192,7 @@ func (t *Task) giveSlot(s *slot, reason uint64) {
 	if s.probe != nil {
 		s.probe.Put(event.Blocked, t.id, reason, 0)
 	}
-	s.tell()
+	s.flush()
 	s.settle(false)
 	t.slot, t.outer, t.nested = nil, s.outer, s.nested
 	s.cur.store(nil)
@@ -199,12 +203,12 @@ func (t *Task) giveSlot(s *slot, reason uint64) {
 // awaitSlot waits until t is given a slot.
 func (t *Task) awaitSlot() {
 	p, state := t.parker, parkAsleep
-	if p.what.op == opWindow || !p.what.due.IsZero() {
-		state = parkTimed // a window never holds a program up
+	if p.what.op == opThrottled || !p.what.due.IsZero() {
+		state = parkTimed // the throttle never holds a program up
 	}
-	p.show(t, state)
+	p.publish(t, state)
 	s := p.wake.Recv()
-	p.show(nil, parkAsleep)
+	p.publish(nil, parkAsleep)
 	t.unprepare()
 	s.take()
 	s.cur.store(t)
@@ -229,20 +233,21 @@ func (rt *Runtime) resume(t *Task) {
 		s.ready(t)
 		return
 	}
-	rt.readyOff(t)
+	rt.readyOutside(t)
 }
 
-// readyOff is slot.ready for a caller without a slot.
-func (rt *Runtime) readyOff(t *Task) { rt.readyBy(t, 0) }
+// readyOutside is slot.ready for a caller without a slot.
+func (rt *Runtime) readyOutside(t *Task) { rt.readyBy(t, 0) }
 
-// readyBy is readyOff for what the end of a task, which had a number, has made ready.
+// readyBy is readyOutside for a task that the end of another task has made ready. by is that task's
+// number in the trace.
 func (rt *Runtime) readyBy(t *Task, by uint64) {
 	if rt.probe != nil {
 		rt.probe.QueuedBy(t.id, by, t.node.Flags&flagResuming != 0)
 	}
 	priority := int32(0)
 	if t.node.Flags&flagPriority != 0 {
-		// few tasks have one, and of others it is in a line that is not looked at
+		// few tasks have a priority; for others, its cache line is not touched
 		priority = t.priority
 	}
 	rt.sched.Ready(&t.node, priority)

@@ -18,7 +18,7 @@ import (
 // parkedTasks counts the tasks of all runtimes that wait without a slot.
 var parkedTasks = waits.Party{Asleep: func() (asleep, timed int, version uint64) {
 	eachParked(func(k *parked) {
-		version += k.turns
+		version += k.changes
 		switch {
 		case k.t == nil:
 		case k.state == parkAsleep:
@@ -32,14 +32,13 @@ var parkedTasks = waits.Party{Asleep: func() (asleep, timed int, version uint64)
 
 func init() { waits.Join(&parkedTasks) }
 
-// Bounds of what the end of a run says of a runtime's tasks: tasks, and lines where a watchdog has
-// a list of them.
+// Bounds of what is printed about a runtime's tasks when a run ends.
 const (
-	maxWaits  = 16
-	maxDumped = 100
+	maxWaits  = 16  // tasks
+	maxDumped = 100 // lines, if there is a watchdog
 )
 
-// describeWaits says which tasks wait, for what.
+// describeWaits says which tasks wait for what.
 func (rt *Runtime) describeWaits() []string {
 	if rt.cfg.Watchdog > 0 {
 		lines := strings.Split(strings.TrimSuffix(rt.dump(), "\n"), "\n")
@@ -51,14 +50,14 @@ func (rt *Runtime) describeWaits() []string {
 	return describeParked(func(k *parked) bool { return k.t.run.rt == rt })
 }
 
-// describeParked says which of the tasks that wait without a slot wait for what.
+// describeParked says what the tasks that wait without a slot, and for which of is true, wait for.
 func describeParked(of func(*parked) bool) (lines []string) {
 	n := 0
 	eachParked(func(k *parked) {
 		if k.t == nil || !of(k) {
 			return
 		}
-		race.Acquire(&k.told) // in lint mode, the body's writes to what is printed here
+		race.Acquire(&k.clock) // in lint mode: after the body's writes to what is printed here
 		if n++; n > maxWaits {
 			return
 		}
@@ -74,11 +73,11 @@ func describeParked(of func(*parked) bool) (lines []string) {
 	return lines
 }
 
-// heldEvents is what a run waits for that has no task which waits.
-const heldEvents = "tasks have events that nobody has completed (Hold); Config.Watchdog would list them"
+// heldEvents says what a run waits for if none of its tasks waits.
+const heldEvents = "tasks have events that have not ended (Hold); Config.Watchdog would list them"
 
-// waitingRuns are the runs with tasks that wait without a slot. Where a run has none, it waits for
-// events only, which nothing but their ends can complete.
+// waitingRuns returns the runs that have tasks which wait without a slot. A run that has none waits
+// for events only, and only the ends of these can complete it.
 func (rt *Runtime) waitingRuns() (all []*run) {
 	seen := map[*run]bool{}
 	eachParked(func(k *parked) {
@@ -90,18 +89,18 @@ func (rt *Runtime) waitingRuns() (all []*run) {
 	return all
 }
 
-// lateAfter is how long a run may go on after it has failed before its failure is reported (guess).
-// Most runs return the error by then; a program that prints that should not have it twice.
-// lateHolders is how long it takes until it is said what the run waits for (guess: most bodies that
-// look at their context, or compute, are over by then).
+// overdueAfter is how long a run may go on after it has failed before its failure is reported
+// (guess). Most runs return the error by then; a program that prints the error should not print it
+// twice. holdersAfter is how long it takes until the report says what the run waits for (guess:
+// most bodies that check their context, or compute, are over by then).
 const (
-	lateAfter   = time.Second
-	lateHolders = 3 * time.Second
+	overdueAfter = time.Second
+	holdersAfter = 3 * time.Second
 )
 
-// begin is called once, when the run has ended early. That its context has ended, the caller knows;
-// a deadlock has been said.
-func (l *lateRun) begin(r *run, err error) {
+// start is called once, when the run ends early. It reports neither the end of the context, which
+// the caller knows, nor a deadlock, which has been reported.
+func (l *overdueReport) start(r *run, err error) {
 	if xatomic.Driven() {
 		return
 	}
@@ -111,47 +110,47 @@ func (l *lateRun) begin(r *run, err error) {
 	switch {
 	case l.ended:
 	case errors.As(err, &of):
-		l.timer = time.AfterFunc(lateAfter, func() { l.tellFailure(r, err) })
+		l.timer = time.AfterFunc(overdueAfter, func() { l.reportFailure(r, err) })
 	case errors.Is(err, ErrDeadlock):
 	default:
-		l.timer = time.AfterFunc(lateHolders, func() { l.tellHolders(r, err) })
+		l.timer = time.AfterFunc(holdersAfter, func() { l.reportHolders(r, err) })
 	}
 }
 
-func (l *lateRun) tellFailure(r *run, err error) {
+func (l *overdueReport) reportFailure(r *run, err error) {
 	l.mu.Lock()
-	defer l.mu.Unlock() // a run that ends now waits for this
+	defer l.mu.Unlock() // a run that ends now waits in stop
 	if !l.ended {
-		_, _ = fmt.Fprintf(r.rt.cfg.Reports, "weft: a run has failed, and is not over: tasks of it still run, or wait for what nobody gives: %v\n", err)
-		l.timer = time.AfterFunc(lateHolders, func() { l.tellHolders(r, err) })
+		_, _ = fmt.Fprintf(r.rt.cfg.Reports, "weft: a run has failed but is not over: some of its tasks still run, or wait for something that has not come: %v\n", err)
+		l.timer = time.AfterFunc(holdersAfter, func() { l.reportHolders(r, err) })
 	}
 }
 
-// tellHolders says what the run waits for, once, as soon as that does not compute.
-func (l *lateRun) tellHolders(r *run, err error) {
+// reportHolders reports once what the run waits for, as soon as no body computes.
+func (l *overdueReport) reportHolders(r *run, err error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.ended {
 		return
 	}
-	if !r.rt.looked.mayLook() {
-		l.timer.Reset(lateHolders)
+	if !r.rt.holderChecks.allow() {
+		l.timer.Reset(holdersAfter)
 		return
 	}
 	lines, computes := r.holders()
 	if len(lines) == 0 {
-		if l.pause = max(2*l.pause, 2*lateHolders); computes {
+		if l.pause = max(2*l.pause, 2*holdersAfter); computes {
 			l.timer.Reset(l.pause)
 		}
 		return
 	}
 	why, _, _ := strings.Cut(plain(err).Error(), "\n")
-	_, _ = fmt.Fprintf(r.rt.cfg.Reports, "weft: a run has ended early, and is not over (%s). No body is interrupted, and it waits for these:\n  %s\n",
+	_, _ = fmt.Fprintf(r.rt.cfg.Reports, "weft: a run has ended early but is not over (%s). Bodies are not interrupted; the run waits for:\n  %s\n",
 		why, strings.Join(lines, "\n  "))
 }
 
-// over is called when the run is over.
-func (l *lateRun) over() {
+// stop is called when the run is over.
+func (l *overdueReport) stop() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.ended = true
@@ -160,25 +159,26 @@ func (l *lateRun) over() {
 	}
 }
 
-// mayLook reports whether nobody has looked what a run of this runtime waits for a short time ago:
-// a look stops the program for a moment, and there may be many runs.
-func (l *lastLook) mayLook() bool {
+// allow reports whether a run may check now what it waits for: the last check of any run of this
+// runtime was at least holdersAfter ago. A check stops the program for a moment, and there may be
+// many runs.
+func (l *checkLimiter) allow() bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	now := time.Now()
-	if now.Sub(l.at) < lateHolders {
+	if now.Sub(l.at) < holdersAfter {
 		return false
 	}
 	l.at = now
 	return true
 }
 
-// holders says what r, which has ended early, still waits for: bodies that block, and events. It
-// says nothing while bodies compute, and none of r's is in Blocking.
+// holders returns what r, which has ended early, still waits for: bodies that block, and events.
+// While bodies compute, it returns only the tasks of r that are in Blocking.
 func (r *run) holders() (lines []string, computes bool) {
 	rt := r.rt
 	onSlots := rt.Workers() - rt.sched.Parked()
-	computes = onSlots > 0 && !rt.still.BodiesBlocked()
+	computes = onSlots > 0 && !rt.stuck.BodiesBlocked()
 	blocking := false
 	lines = describeParked(func(k *parked) bool {
 		outside := k.t.run == r && k.state == parkOutside
@@ -190,7 +190,7 @@ func (r *run) holders() (lines []string, computes bool) {
 	case rt.cfg.Watchdog > 0:
 		lines = rt.describeWaits()
 	case onSlots > 0:
-		lines = append(lines, rt.still.Slots()...)
+		lines = append(lines, rt.stuck.Slots()...)
 	case !blocking:
 		lines = append(lines, heldEvents)
 	}

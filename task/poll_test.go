@@ -14,7 +14,7 @@ import (
 	"weft/task"
 )
 
-// What an idle slot finds by polling goes on at once; nothing is polled after the end.
+// A task that an idle slot finds by polling goes on at once; nothing is polled after the end.
 func TestPoll(t *testing.T) {
 	rt := task.New(task.Config{Workers: 2})
 	defer func() { require.NoError(t, rt.Close()) }()
@@ -29,8 +29,8 @@ func TestPoll(t *testing.T) {
 		}
 		return false
 	})
-	// What is polled must come by itself as well: a slot that has looked just before, and parked,
-	// does not look again.
+	// What polling finds must also be delivered in another way: a slot that has just polled, and
+	// parked, does not poll again.
 	quit, gone := make(chan struct{}), make(chan struct{})
 	go func() {
 		defer close(gone)

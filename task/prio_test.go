@@ -11,8 +11,8 @@ import (
 	"weft/deps"
 )
 
-// The successor of a body runs next on its slot, behind what has a priority. One with a priority of
-// its own has its place among all that are ready, below 0 behind those that have none.
+// The successor of a body runs next on its slot, after tasks with a priority. A successor with a
+// priority takes its turn among all ready tasks; below 0 it runs after tasks without a priority.
 func TestPriorityOfASuccessor(t *testing.T) {
 	for _, row := range []struct {
 		priority int
@@ -21,7 +21,7 @@ func TestPriorityOfASuccessor(t *testing.T) {
 		{-1, []string{"high", "plain", "successor"}},
 		{0, []string{"high", "successor", "plain"}},
 		{1, []string{"high", "successor", "plain"}},
-		{10, []string{"high", "successor", "plain"}}, // behind what was ready before
+		{10, []string{"high", "successor", "plain"}}, // after the tasks that were ready before
 		{11, []string{"successor", "high", "plain"}},
 	} {
 		rt := newTestRuntime(t, Config{Workers: 1})

@@ -15,7 +15,7 @@ import (
 	"weft/trace"
 )
 
-// All observers are told of one program, and each says of it what it says alone.
+// All observers watch one program at once, and each reports what it reports alone.
 func TestAllObserversAtOnce(t *testing.T) {
 	k := &kept{}
 	rec, err := event.New(event.Options{Sinks: []event.Sink{k}})

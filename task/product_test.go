@@ -31,7 +31,7 @@ var (
 	lifeLocks  = []string{"none", "unlocked", "not unlocked"}
 )
 
-// What should make no difference is drawn for each element of the product.
+// The values that should make no difference are drawn at random for each element of the product.
 var (
 	lifeLaunches = []string{"Run", "detached", "detached, joined"}
 	lifeHints    = []Attrs{{}, {Priority: 2}, {Priority: -2}, {Cost: 7}}
@@ -57,7 +57,7 @@ type lifeCase struct {
 	debug  bool
 }
 
-// draw chooses what the case has besides its place k in the product.
+// draw chooses the values of the case that do not follow from its index k in the product.
 func (c *lifeCase) draw(k int) {
 	h := uint64(k) * 0x9E3779B97F4A7C15 >> 40
 	c.launch = lifeLaunches[h%3]
@@ -83,7 +83,7 @@ type lifetime struct {
 	main   *Task
 
 	x, gate int   // objects
-	m, own  Mutex // that the helper has at first; that nobody else uses
+	m, own  Mutex // m: the helper holds it at first; own: no other task uses it
 
 	failSibling chan struct{} // closed by the subject to make the sibling fail
 	work        chan func()   // for the helper task, which runs it in its body
@@ -146,7 +146,7 @@ func TestProductOfLifecycles(t *testing.T) {
 // everyCase takes ten minutes.
 var everyCase = flag.Bool("task.product", false, "test every element of the product of lifecycles, not a sample")
 
-// test runs the case on a runtime of its own and reports whether all was right.
+// test runs the case on its own runtime and reports whether all was right.
 func (c lifeCase) test(t *testing.T, workers int) bool {
 	base := runtime.NumGoroutine()
 	var said warnings
@@ -178,7 +178,7 @@ func (c lifeCase) test(t *testing.T, workers int) bool {
 	lines := said.take()
 	l.n.check(len(lines) == 0, "the log has %q", lines)
 
-	// The runtime is as good as new.
+	// The runtime can still be used.
 	sum := 0
 	again := rt.Run(context.Background(), func(t *Task) error {
 		for i := range 10 {
@@ -267,7 +267,7 @@ func (l *lifetime) body(t *Task) error {
 		l.stopped(t)
 	}
 
-	// The creator is a task of its own, so that it is seen to wait.
+	// The creator is a separate task, so that the test sees it wait.
 	create := func(t *Task) error {
 		defer close(noMore)
 		attrs := Attrs{Label: "subject", Undeferred: strings.HasPrefix(l.spawn, "undeferred"), Final: l.spawn == "final",
@@ -292,7 +292,7 @@ func (l *lifetime) body(t *Task) error {
 			return nil
 		}, deps.InOut(&l.x))
 		if (l.spawn == "deferred" || l.spawn == "final") && l.run != "cancelled before" {
-			t.Wait() // for the subject, so that the helper is not sent home early
+			t.Wait() // for the subject, so that the helper does not end early
 		}
 		return nil
 	}
@@ -440,7 +440,7 @@ func (l *lifetime) helperTask() *Task { return l.main.run.rt.here().cur.load() }
 
 // block blocks and is unblocked as the case says.
 func (l *lifetime) block(t *Task) {
-	r := t.run // t may be over before the goroutine looks
+	r := t.run // t may be over before the goroutine reads it
 	blockedOrOver := func() {
 		until(func() bool { return t.block.Load() == blocked || r.stopped.Load() })
 	}
@@ -478,7 +478,7 @@ func (l *lifetime) block(t *Task) {
 	case "BlockFor, time":
 		var unblocked bool
 		unblocked, err = t.BlockFor(long)
-		l.n.check(!unblocked || err != nil, "BlockFor was unblocked by nobody")
+		l.n.check(!unblocked || err != nil, "BlockFor returned true without an Unblock")
 	case "BlockFor, unblocked":
 		go func() { blockedOrOver(); t.Unblock() }()
 		var unblocked bool

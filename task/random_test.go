@@ -34,7 +34,7 @@ type rnode struct {
 	loop     bool // the children are the chunks of a Loop
 	hold     bool // an event, released by another goroutine
 	block    bool // Block, and be unblocked by another goroutine
-	release  bool // Release of the first use before the children
+	release  bool // Release of the first access before the children
 	ready    int  // 1: the first work is done in OnReady; 2: and an event delays the body
 	sleep    bool // Sleep for a moment
 	lock     bool // the first work is done in a critical section that all share
@@ -100,7 +100,7 @@ func (u ruse) rangeOf(r deps.Range) deps.Access {
 
 var rmodes = []deps.Mode{deps.ModeIn, deps.ModeOut, deps.ModeInOut, deps.ModeConcurrent, deps.ModeReduce, deps.ModeCommutative}
 
-// exclusive: the task takes objects for itself, which it does not have in its OnReady.
+// exclusive: the task takes objects for itself; it does not hold them in its OnReady.
 func (n *rnode) exclusive() bool {
 	return slices.ContainsFunc(n.uses, func(u ruse) bool { return u.mode == deps.ModeCommutative && !u.weak })
 }
@@ -172,8 +172,8 @@ func (n *rnode) reduce(t *Task, w *rworld, phase int) {
 	}
 }
 
-// work is what a body does to its objects; phase 1 is after a Wait, and leaves out what was given
-// up.
+// work is what a body does to its objects; phase 1 is after a Wait, and leaves out what was
+// released.
 func (n *rnode) work(w *rworld, phase int) {
 	for i, u := range n.uses {
 		if u.weak || u.mode == deps.ModeReduce || phase == 1 && n.release && i == 0 {
@@ -317,9 +317,9 @@ func rprogram(seed uint64) (main *rnode, objects, tasks int) {
 	return main, objects, tasks
 }
 
-// Random programs give the values of the sequential program for every number of workers, window,
-// GOMAXPROCS, spinning, order of stealing and instrumentation; and debug mode finds nothing to say,
-// since children stay within what their parents declare.
+// Random programs give the values of the sequential program for every number of workers, throttle,
+// GOMAXPROCS, spinning, order of stealing and instrumentation. Debug mode reports nothing, since
+// children stay within what their parents declare.
 func TestRandomPrograms(t *testing.T) {
 	programs := uint64(300)
 	if underRace || testing.Short() {

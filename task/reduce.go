@@ -10,13 +10,13 @@ import (
 	"weft/internal/race"
 )
 
-// share is a task's part in a reduction. It is owned by the body, and then by who gives the
-// accesses up.
+// share is a task's part in a reduction. It is owned by the body, and then by the goroutine that
+// gives the accesses up.
 type share struct {
-	g     *chain.ReductionGroup
-	c     *chain.Copy // the private copy; nil until the body asks for it
-	weak  bool        // only descendants contribute
-	given bool        // by Release
+	g        *chain.ReductionGroup
+	c        *chain.Copy // the private copy; nil until the body asks for it
+	weak     bool        // only descendants contribute
+	released bool        // by Release
 }
 
 // combineGrain is how many elements one task combines; from twice that on it shares the work
@@ -24,17 +24,17 @@ type share struct {
 const combineGrain = 1 << 14
 
 // Local returns t's private copy of what r reduces: a *T for a Reduction[T], a []T for a
-// SliceReduction[T]. t must have declared r.Reduce(), not weak. The first call takes a copy,
-// perhaps with contributions of tasks that are over; it is t's own, also while t waits and in what
-// its events write, until t gives the access up: by Release, or when the body and its events are
-// over. Children have copies of their own.
+// SliceReduction[T]. t must have declared r.Reduce(), not weak. The first call takes a copy, which
+// may already have contributions of tasks that are over. The copy belongs to t, also while t waits
+// and for what its events write, until t gives the access up: by Release, or when the body and its
+// events are over. Children have their own copies.
 func Local[P any](t *Task, r deps.Reducer[P]) P {
 	s := t.enter("Local")
 	return t.local(s, accessOf(r.Reduce()).Reduced()).(P)
 }
 
-// local is not put inline into Local, of which the program makes instances: with it would go those
-// of Reductions, which a build for lint mode leaves out of the race detector.
+// local must not be inlined into Local. The program has instances of Local, and with them it would
+// get instances of Reductions, which a build for lint mode leaves out of the race detector.
 //
 //go:noinline
 func (t *Task) local(s *slot, r *chain.Reduced) any {
@@ -44,7 +44,7 @@ func (t *Task) local(s *slot, r *chain.Reduced) any {
 		panic("task: Local on " + t.name() + ", which takes no part in this reduction; spawn it with the reduction's Reduce()")
 	case p.weak:
 		panic("task: Local on " + t.name() + ", whose access to this reduction is weak: only its descendants contribute")
-	case p.given:
+	case p.released:
 		panic("task: Local on " + t.name() + ", which has released the reduction")
 	}
 	if p.c == nil {
@@ -62,11 +62,11 @@ func (t *Task) share(r *chain.Reduced) *share {
 	return nil
 }
 
-// join makes the task of c, which is being registered as a child of that of p, take part in the
+// join makes the task of c, which is being registered as a child of the task of p, take part in the
 // reduction of a. It is the Join of the slots' flows.
 func join(p, c *chain.Node, a chain.Access) (why string) {
 	t, r := fromNode(c), a.Reduced()
-	if own := t.share(r); own != nil { // it is in the list twice
+	if own := t.share(r); own != nil { // the access list names r twice
 		own.weak = own.weak && a.IsWeak()
 		return ""
 	}
@@ -74,14 +74,15 @@ func join(p, c *chain.Node, a chain.Access) (why string) {
 	if own := sharesOf(m).Meeting(a, r); own != nil {
 		return r.Overlap(own.g.Reduced())
 	}
-	addReduction(&m.shares, r, share{g: fromNode(p).group(r), weak: a.IsWeak()})
+	addReduction(&m.shares, r, share{g: fromNode(p).reductionGroup(r), weak: a.IsWeak()})
 	t.node.Flags |= flagLongSpawn
 	return ""
 }
 
-// group returns the group that a child of t joins by r: t's own, or that of t's children, which it
-// opens if there is none. Another group of the same object has been closed by beforeSpawn.
-func (t *Task) group(r *chain.Reduced) *chain.ReductionGroup {
+// reductionGroup returns the group that a child of t joins by r: the group of which t is a member,
+// or else the group of t's children, which it opens if there is none. beforeSpawn has closed any
+// other group of the same object.
+func (t *Task) reductionGroup(r *chain.Reduced) *chain.ReductionGroup {
 	if p := t.share(r); p != nil {
 		return p.g
 	}
@@ -97,10 +98,11 @@ func (t *Task) group(r *chain.Reduced) *chain.ReductionGroup {
 
 // beforeSpawn closes the groups that a child of t with these accesses ends, and returns t's slot.
 // It panics if t takes part in a reduction of an object that the child accesses otherwise: the
-// child's siblings and cousins write to copies of it, and nothing says when those are combined.
+// child's siblings and cousins write to copies of the object, and no order says when those are
+// combined.
 func (t *Task) beforeSpawn(accs []chain.Access) *slot {
 	if t.node.Flags&flagRecorded != 0 {
-		t.refuseGiven(accs)
+		t.refuseReleased(accs)
 	}
 	m := t.more
 	if m == nil {
@@ -119,8 +121,8 @@ func (t *Task) beforeSpawn(accs []chain.Access) *slot {
 	return t.slot
 }
 
-// beforeRelease closes the group of an object that t gives up, or gives t's copy back, and returns
-// t's slot.
+// beforeRelease closes the group of an object that t gives up, or returns t's copy to the group. It
+// returns t's slot.
 func (t *Task) beforeRelease(a chain.Access) *slot {
 	if p := t.share(a.Reduced()); p != nil && p.weak == a.IsWeak() {
 		p.release(t.slot)
@@ -144,8 +146,8 @@ func (t *Task) combineAll() *slot {
 	return t.slot
 }
 
-// closeGroup combines g, which has been taken off the list. With the last one, Spawn is quick
-// again.
+// closeGroup combines g, which has been taken off the list. After the last group, Spawn takes the
+// short way again.
 func (t *Task) closeGroup(g *chain.ReductionGroup) {
 	m := t.more
 	if groupsOf(m).Len()+sharesOf(m).Len() == 0 && !t.final && t.node.Flags&flagRecorded == 0 && !t.run.rt.cfg.TraceSpawns {
@@ -154,8 +156,8 @@ func (t *Task) closeGroup(g *chain.ReductionGroup) {
 	t.combine(g)
 }
 
-// combine spawns the task that combines the copies of g, which was a group of t's children. Its
-// write access to the object makes it wait for the participants and for what came before them. In a
+// combine spawns the task that combines the copies of g, a closed group of t's children. Its
+// write access to the object makes it wait for the participants and for the tasks before them. In a
 // run that has failed nothing is combined.
 func (t *Task) combine(g *chain.ReductionGroup) {
 	r := g.Reduced()
@@ -172,7 +174,7 @@ func (t *Task) combine(g *chain.ReductionGroup) {
 		t.start(s, c, accs[:])
 		return
 	}
-	// What follows has to run at once, if it can.
+	// In a final task it runs at once, if it can.
 	c.final = true
 	c.node.Flags |= flagLongSpawn
 	isReady, _ := t.register(s, c, accs[:], event.SpawnedUndeferred)
@@ -182,11 +184,11 @@ func (t *Task) combine(g *chain.ReductionGroup) {
 		if s.probe != nil {
 			s.probe.Queued(c.id, false)
 		}
-		s.execute(c).tellFor(t)
+		s.execute(c).flushBefore(t)
 	}
 }
 
-// combine is the body of such a task.
+// combine is the body of the task that combines the copies of g.
 func combine(t *Task, g *chain.ReductionGroup) error {
 	n, copies := g.Reduced().Len(), g.Used()
 	if n*copies < 2*combineGrain {
@@ -203,17 +205,17 @@ func combine(t *Task, g *chain.ReductionGroup) error {
 	return nil
 }
 
-// release gives the copy back for the task's body, which gives the access up.
+// release is called when the task's body gives the access up. It returns the copy.
 func (p *share) release(s *slot) {
 	if p.c != nil {
 		race.Release(p.c)
 	}
-	p.give(s)
-	p.given = true
+	p.returnCopy(s)
+	p.released = true
 }
 
-// give gives the copy back. s is the caller's slot, nil if it has none.
-func (p *share) give(s *slot) {
+// returnCopy returns the copy to the group. s is the caller's slot, nil if it has none.
+func (p *share) returnCopy(s *slot) {
 	if p.c == nil {
 		return
 	}
@@ -225,12 +227,12 @@ func (p *share) give(s *slot) {
 	p.c = nil
 }
 
-// giveCopies gives t's copies back. It comes before t's accesses are given up, since the
-// combination may begin at once then.
-func (t *Task) giveCopies(s *slot) {
+// returnCopies returns t's copies to their groups. It is called before t's accesses are given up,
+// since the combination may begin at once then.
+func (t *Task) returnCopies(s *slot) {
 	if t.more != nil && !t.more.shares.none() {
 		for p := range sharesOf(t.more).All() {
-			p.give(s)
+			p.returnCopy(s)
 		}
 	}
 }

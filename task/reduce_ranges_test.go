@@ -13,8 +13,8 @@ import (
 	"weft/deps"
 )
 
-// Reductions beside ranges: a range that overlaps a reduced slice anywhere ends its group and waits
-// for the combination, one beside it does neither.
+// Reductions and ranges: a range that overlaps a reduced slice anywhere ends its group and waits
+// for the combination; a disjoint range does neither.
 func TestReduceRanges(t *testing.T) {
 	for _, workers := range []int{1, 2, 4} {
 		rt := newTestRuntime(t, Config{Workers: workers})
@@ -76,8 +76,7 @@ func TestReduceRanges(t *testing.T) {
 	}
 }
 
-// The group of a slice stays open beside ranges that do not touch it, and Release of a part closes
-// it.
+// The group of a slice stays open if ranges do not touch it, and Release of a part closes it.
 func TestReduceRangesGroups(t *testing.T) {
 	rt := newTestRuntime(t, Config{Workers: 2})
 	v := make([]int, 30)

@@ -93,7 +93,7 @@ func TestReduceLoops(t *testing.T) {
 				}, sum.Reduce(), bins.Reduce())
 				t.Spawn(func(*Task) error { seen = x; return nil }, deps.In(&x))
 
-				// Accesses per chunk beside the reduction, twice.
+				// Accesses per chunk in addition to the reduction, twice.
 				b := a
 				b.Grain = 50
 				b.Accesses = func(lo, hi int) []deps.Access { return []deps.Access{deps.InOut(&marks[lo])} }
@@ -129,7 +129,7 @@ func TestReduceLoops(t *testing.T) {
 	}
 }
 
-// A participant may wait in every way; its copy stays its own, also while others run on its slot.
+// A participant may wait in every way. It keeps its copy, also while other tasks run on its slot.
 func TestReduceWaitingInside(t *testing.T) {
 	for _, workers := range []int{1, 2, 4} {
 		rt := newTestRuntime(t, Config{Workers: workers})
@@ -230,7 +230,7 @@ func TestReduceEvents(t *testing.T) {
 	}
 }
 
-// There are as many copies as participants at one time, at most: with bodies that do not wait, as
+// There are at most as many copies as participants at one time. If bodies do not wait, there are as
 // many as slots, however many participants there are.
 func TestReduceCopiesBounded(t *testing.T) {
 	for _, workers := range []int{1, 2, 4} {
@@ -277,7 +277,7 @@ func TestReduceCopiesBounded(t *testing.T) {
 	}
 }
 
-// Whoever takes part and never asks for a copy costs none.
+// A participant that never calls Local costs no copy.
 func TestReduceWithoutCopies(t *testing.T) {
 	rt := newTestRuntime(t, Config{Workers: 2})
 	var used atomic.Int32
@@ -397,7 +397,7 @@ func TestReduceCancelled(t *testing.T) {
 	}
 }
 
-// Misuse panics, and says what is legal.
+// Misuse panics with texts that say what is legal.
 func TestReduceMisuse(t *testing.T) {
 	rt := newTestRuntime(t, Config{Workers: 1})
 	x, y := 0, 0
@@ -450,7 +450,7 @@ func TestReduceMisuse(t *testing.T) {
 	require.Equal(t, 3, x)
 }
 
-// A group that is over leaves the creator as it was, and others of its objects open.
+// The end of a group resets the creator's flag, and leaves groups of other objects open.
 func TestReduceLeavesNothing(t *testing.T) {
 	rt := newTestRuntime(t, Config{Workers: 2})
 	x, y := 0, 0
@@ -475,8 +475,8 @@ func TestReduceLeavesNothing(t *testing.T) {
 	require.Equal(t, []int{3, 3}, []int{x, y})
 }
 
-// A task cannot take part in two reductions of memory that overlaps, which would be combined at the
-// same time. The refused task leaves nothing behind.
+// A task cannot take part in two reductions of overlapping memory, which would be combined at the
+// same time. Nothing of the refused task is left.
 func TestReduceOverlapping(t *testing.T) {
 	rt := newTestRuntime(t, Config{Workers: 2})
 	v := make([]int, 4)
@@ -504,7 +504,7 @@ func TestReduceOverlapping(t *testing.T) {
 	require.Equal(t, []int{0, 0, 0, 6}, v)
 }
 
-// A participant costs its closure and no other allocation, and a group one for its combination.
+// A participant allocates its closure only, and a group one closure for its combination.
 func TestReduceAllocations(t *testing.T) {
 	if underRace {
 		t.Skip("the race detector allocates")
@@ -535,8 +535,8 @@ func TestReduceAllocations(t *testing.T) {
 	require.LessOrEqual(t, float64(after.Mallocs-before.Mallocs), 1.05*groups*(members+1))
 }
 
-// BenchmarkReduce is what a participant costs, beside an independent task, and a group of 100 with
-// its combination.
+// BenchmarkReduce measures a participant, an independent task for comparison, and a group of 100
+// with its combination.
 func BenchmarkReduce(b *testing.B) {
 	for _, workers := range []int{1, 2} {
 		for _, kind := range []string{"independent", "participant", "tree"} {

@@ -13,10 +13,10 @@ import (
 	"weft/deps"
 )
 
-// The tests of this file each failed, or could have, before a fault was mended.
+// Each test of this file failed, or could have failed, before a fault was mended.
 
-// A token that nobody used is not left to the next task in the same memory.
-func TestUnblockTokenIsNotInherited(t *testing.T) {
+// An early Unblock that no Block has used is not left to the next task in the same memory.
+func TestEarlyUnblockIsNotInherited(t *testing.T) {
 	rt := newTestRuntime(t, Config{Workers: 1})
 	var early int
 	require.NoError(t, rt.Run(bg, func(t *Task) error {
@@ -40,7 +40,7 @@ func TestUnblockTokenIsNotInherited(t *testing.T) {
 }
 
 // The same, for the next run of a recorded task.
-func TestUnblockTokenOfAnEarlierRound(t *testing.T) {
+func TestEarlyUnblockOfAnEarlierRound(t *testing.T) {
 	rt := newTestRuntime(t, Config{Workers: 1})
 	var early, rounds int
 	require.NoError(t, rt.Run(bg, func(t *Task) error {
@@ -61,7 +61,7 @@ func TestUnblockTokenOfAnEarlierRound(t *testing.T) {
 	require.Zero(t, early)
 }
 
-// A goroutine that happens to get the identity of a worker that ended holds no slot.
+// A goroutine that gets the identity of an ended worker holds no slot.
 func TestClosedRuntimeForgetsWorkers(t *testing.T) {
 	watch(t)
 	for range 20 {
@@ -83,8 +83,8 @@ func TestClosedRuntimeForgetsWorkers(t *testing.T) {
 	}
 }
 
-// An event that a body ends for another task is counted before that body goes on: here it goes on
-// only after the waiting parent did.
+// If a body ends another task's event, the completion is flushed before the body goes on: here the
+// body waits for the parent, which waits for that task.
 func TestReleaseInForeignBodyIsCountedAtOnce(t *testing.T) {
 	rt := newTestRuntime(t, Config{Workers: 2})
 	for range 50 {
@@ -109,7 +109,7 @@ func TestReleaseInForeignBodyIsCountedAtOnce(t *testing.T) {
 	}
 }
 
-// Completions that a slot keeps back are told before the slot goes to a resumed task.
+// A slot flushes delayed completions before it goes to a resumed task.
 func TestResumedTaskDoesNotKeepCompletions(t *testing.T) {
 	rt := newTestRuntime(t, Config{Workers: 2})
 	for range 50 {
@@ -147,8 +147,8 @@ func TestResumedTaskDoesNotKeepCompletions(t *testing.T) {
 	}
 }
 
-// What a slot keeps back of the inner task of an undeferred one is told before the
-// creator's body goes on: here a sibling needs it, and the creator waits for that with its slot.
+// A slot flushes the completion of a child of an undeferred task before the creator's body goes on:
+// here a sibling needs it, and the creator waits for the sibling with its slot.
 func TestUndeferredDoesNotKeepCompletions(t *testing.T) {
 	rt := newTestRuntime(t, Config{Workers: 2})
 	for range 50 {
@@ -157,7 +157,7 @@ func TestUndeferredDoesNotKeepCompletions(t *testing.T) {
 		innerOver := make(chan struct{})
 		require.NoError(t, rt.Run(bg, func(t *Task) error {
 			t.SpawnWith(Attrs{Undeferred: true, Wait: true}, func(c *Task) error {
-				c.Spawn(func(k *Task) error { <-innerOver; return nil }) // for the other slot
+				c.Spawn(func(k *Task) error { <-innerOver; return nil }) // runs on the other slot
 				until(func() bool { return !rt.sched.Work() })
 				c.SpawnWith(Attrs{Undeferred: true}, func(*Task) error { return nil })
 				return nil
@@ -170,8 +170,8 @@ func TestUndeferredDoesNotKeepCompletions(t *testing.T) {
 	}
 }
 
-// A successor that became ready by a completion kept back is queued before the next body
-// starts, not at its end.
+// A successor that becomes ready by a delayed completion is queued before the next body starts, not
+// at its end.
 func TestKeptCompletionReadiesSuccessorAtOnce(t *testing.T) {
 	rt := newTestRuntime(t, Config{Workers: 2})
 	for range 50 {
@@ -194,9 +194,9 @@ func TestKeptCompletionReadiesSuccessorAtOnce(t *testing.T) {
 	}
 }
 
-// Waiting for an object does not bury the waiter under a child that the waiter itself
-// is to unblock afterwards.
-func TestWaitOnRunsNoStrangerOnTop(t *testing.T) {
+// WaitOn does not run a child on top of the waiter: the waiter itself may have to unblock that
+// child afterwards.
+func TestWaitOnRunsNoUnrelatedTaskOnTop(t *testing.T) {
 	for _, workers := range []int{1, 2} {
 		rt := newTestRuntime(t, Config{Workers: workers})
 		for range 20 {
@@ -224,8 +224,9 @@ func TestWaitOnRunsNoStrangerOnTop(t *testing.T) {
 	}
 }
 
-// Children that wait for events leave the window at once, also while another slot is busy.
-func TestWindowForgetsChildrenWithEvents(t *testing.T) {
+// The throttle stops counting children that wait for events at once, also while another slot is
+// busy.
+func TestThrottleIgnoresChildrenWithEvents(t *testing.T) {
 	rt := newTestRuntime(t, Config{Workers: 2, Window: 16})
 	const n = 1000
 	var mu sync.Mutex
@@ -254,7 +255,7 @@ func TestWindowForgetsChildrenWithEvents(t *testing.T) {
 	}))
 }
 
-// Children with a priority go first also when their parent runs them in Wait.
+// Children with a priority run first also when their parent runs them in Wait.
 func TestWaitRunsPriorityFirst(t *testing.T) {
 	rt := newTestRuntime(t, Config{Workers: 1})
 	var order []int
@@ -267,8 +268,8 @@ func TestWaitRunsPriorityFirst(t *testing.T) {
 	require.Equal(t, []int{7, 2, 2, 0, 0, -1}, order)
 }
 
-// The successor that is to run next does not wait behind a task with a priority while another slot
-// is idle.
+// The successor that is to run next does not wait for a task with a priority to end while another
+// slot is idle.
 func TestADD07_SuccessorIsNotStuckBehindPriority(t *testing.T) {
 	rt := newTestRuntime(t, Config{Workers: 2})
 	for range 50 {
@@ -286,8 +287,8 @@ func TestADD07_SuccessorIsNotStuckBehindPriority(t *testing.T) {
 	}
 }
 
-// A nest of tasks that wait, or that are undeferred, or final, has a stack of bounded size: Go ends
-// a program whose stack is larger than it allows.
+// Deeply nested tasks that wait, are undeferred, or are final use stacks of bounded size: Go ends a
+// program whose stack exceeds a limit.
 func TestDeepNestsHaveSmallStacks(t *testing.T) {
 	skipInLintMode(t, "each body has a goroutine of its own there, and the race detector knows 8128")
 	const depth, most = 30_000, 16 << 20 // a nest on one stack takes some kilobytes a level

@@ -56,7 +56,7 @@ func (t *Task) replay(a IterAttrs, record func(*Iteration) error) error {
 	return nil
 }
 
-// limit sets how many rounds there are for n iterations; zero is for no limit.
+// limit sets the number of rounds for n iterations; n = 0 means no limit.
 func (r *replay) limit(n int) {
 	if n == 0 {
 		r.rounds = math.MaxInt64
@@ -76,7 +76,7 @@ func (r *replay) addControl(loop *Task) {
 	s := loop.slot
 	c := s.newTask(loop, r.decide)
 	loop.node.Register(&c.node, nil, &s.flow)
-	c.dress(&Attrs{Label: loop.label})
+	c.setAttrs(&Attrs{Label: loop.label})
 	c.pc = reflect.ValueOf(r.while).Pointer() + 1 // where an error comes from
 	c.node.Flags |= flagRare | flagWait | flagRecorded | loop.node.Flags&flagLongSpawn
 	c.final = loop.final
@@ -111,9 +111,9 @@ func (r *replay) link(c *chain.Cycle) {
 		}
 		return node + shift
 	}
-	inner := make([]bool, len(r.parts)) // has a predecessor in its round
-	waits := make([]uint32, len(r.parts))
-	here := make([]uint32, len(r.parts)) // arrivals that the first run does not wait for
+	inner := make([]bool, len(r.parts))   // the part has a predecessor in its round
+	waits := make([]uint32, len(r.parts)) // number of predecessors
+	here := make([]uint32, len(r.parts))  // arrivals that the first run does not wait for
 	r.cycle = c
 	r.next = make([]int32, 0, c.Len()+2*r.tasks*(r.tasks-own))
 	for n := range c.Nodes() {
@@ -130,7 +130,7 @@ func (r *replay) link(c *chain.Cycle) {
 			}
 		}
 		if r.control >= 0 && n < own && uint32(len(r.next)) == p.from {
-			// nothing follows in its round
+			// no part follows in its round
 			r.next = append(r.next, int32(r.control))
 			waits[r.control]++
 			here[r.control]++
@@ -166,7 +166,7 @@ func (r *replay) start(t *Task) {
 		r.tellBegins(t.slot.probe)
 	}
 	if r.control >= 0 {
-		t.spawned++ // it is over after all others
+		t.spawned++ // the control task is over after all others
 	} else {
 		t.spawned += int64(r.tasks)
 	}
@@ -178,8 +178,8 @@ func (r *replay) start(t *Task) {
 	}
 }
 
-// runOver is deepDone for a recorded task: one run of it is over, with its descendants. It returns
-// the loop's task if there will be no other run. s may be nil, as for deepDone.
+// runOver is deepDone for a recorded task: one of its runs is over, with its descendants. It
+// returns the loop's task if there will be no other run. s may be nil, as for deepDone.
 func (s *slot) runOver(t *Task, f *chain.Flow) *Task {
 	loop := t.parent()
 	r, p := t.recorded()
@@ -201,7 +201,7 @@ func (s *slot) runOver(t *Task, f *chain.Flow) *Task {
 		p.round++
 		r.again(p, t, s)
 	}
-	if p.given != nil && (p.given.n > 0 || p.given.late) {
+	if p.early != nil && (p.early.n > 0 || p.early.holdsControl) {
 		r.passRest(p, f)
 	} else {
 		for _, to := range r.next[p.from:p.to] {
@@ -213,7 +213,7 @@ func (s *slot) runOver(t *Task, f *chain.Flow) *Task {
 		loop.run.rt.partOver(t, s)
 		return loop
 	}
-	// From here on p's task is not ours, unless this makes it so.
+	// From here on the caller must not touch t, unless its own arrival makes the state zero.
 	switch v := p.state.Add(p.own); { //bug:E4
 	case v == 0:
 		f.MakeReady(&p.task.node)
@@ -223,14 +223,14 @@ func (s *slot) runOver(t *Task, f *chain.Flow) *Task {
 	return nil
 }
 
-// nextRound is the end of a run of the control task, p, after which there is a round. Its own
-// arrival comes first: from the first arrival of the round on, Release may take one away, and what
-// is left must not look as if all had come.
+// nextRound ends a run of the control task, p, if another round follows. The own arrival (E4) comes
+// before E3: from the first arrival of the round on, Release may subtract an arrival from p's
+// state, and the rest must not look as if all arrivals had come.
 func (r *replay) nextRound(p *part, t *Task, s *slot, f *chain.Flow) {
 	p.round++
 	r.again(p, t, s)
 	if p.state.Add(p.own) == 0 { //bug:E3
-		f.MakeReady(&p.task.node) // there are no tasks
+		f.MakeReady(&p.task.node) // the loop has no other tasks
 		return
 	}
 	for _, to := range r.next[p.from:p.to] {
@@ -238,7 +238,7 @@ func (r *replay) nextRound(p *part, t *Task, s *slot, f *chain.Flow) {
 	}
 }
 
-// again makes t what it was before p's run, for the next one.
+// again resets t to its state before p's run, for the next run.
 func (r *replay) again(p *part, t *Task, s *slot) {
 	if t.node.Flags&flagBlocks != 0 {
 		old := t
@@ -252,7 +252,7 @@ func (r *replay) again(p *part, t *Task, s *slot) {
 		t.more.held = nil
 		if !t.more.shares.none() {
 			for p := range sharesOf(t.more).All() {
-				p.given = false
+				p.released = false
 			}
 		}
 	}
@@ -269,10 +269,10 @@ func (r *replay) again(p *part, t *Task, s *slot) {
 	}
 }
 
-// skip is the body of tasks that were recorded for iterations that do not come.
+// skip is the body, in the last round, of tasks of iterations that do not exist.
 func skip(*Task) error { return nil }
 
-// renew gives p another task in the place of t, which somebody may still unblock.
+// renew gives p another task instead of t, for which Unblock may still be called.
 func (p *part) renew(t *Task) *Task {
 	c := &Task{id: t.id, fn: t.fn, run: t.run, priority: t.priority, pc: t.pc, label: t.label, cost: t.cost, final: t.final}
 	c.node.Parent = t.node.Parent
@@ -284,8 +284,8 @@ func (p *part) renew(t *Task) *Task {
 	return c
 }
 
-// loopOver takes back the tasks of the recorded loop that t has been, if it has been one, that are
-// not gone yet: those of a loop with a condition, or of one that was cut short.
+// loopOver frees the remaining tasks of t's recorded loop, if t has been one. Tasks remain if the
+// loop had a condition, or if it was cut short.
 func (rt *Runtime) loopOver(t *Task, s *slot) {
 	if t.more == nil || t.more.replay == nil {
 		return
@@ -298,7 +298,7 @@ func (rt *Runtime) loopOver(t *Task, s *slot) {
 	}
 }
 
-// partOver takes back t, a recorded task that is over for good.
+// partOver frees t, a recorded task that is over for good.
 func (rt *Runtime) partOver(t *Task, s *slot) {
 	t.id = 0
 	if t.node.Flags&flagBlocks != 0 {
@@ -309,13 +309,13 @@ func (rt *Runtime) partOver(t *Task, s *slot) {
 	if s != nil {
 		s.keep(t)
 	} else {
-		rt.keepOff(t)
+		rt.keepOutside(t)
 	}
 }
 
-// cutShort sees to it, when the run has failed, that parts do not run any more: those that wait are
-// over for good, and those that run are when they end. The caller ends one that the loop has not
-// been told of.
+// cutShort makes every part's current run its last, since the run has failed: parts that wait are
+// over for good now, others when they end. The caller ends a part that is not yet subtracted from
+// the loop's counter.
 func (r *replay) cutShort(loop *Task) {
 	if !r.cut.CompareAndSwap(false, true) { //bug:C1
 		return
@@ -326,5 +326,5 @@ func (r *replay) cutShort(loop *Task) {
 			waiting++
 		}
 	}
-	loop.count.Add(int64(-waiting)) // does not make it zero: the caller's is left //bug:C2-counts
+	loop.count.Add(int64(-waiting)) // not zero: the caller's part is still counted //bug:C2-counts
 }

@@ -18,8 +18,8 @@ import (
 // What OmpSs-2 and its runtimes leave undefined, and weft decides: a test for each decision. Those
 // about the order of accesses alone are in package deps.
 
-// startEarly runs tasks with the given lists of accesses to x, the first of which holds its
-// accesses until all others have had the chance to start, and returns which did before it ended.
+// startEarly runs one task for each list of accesses to x. The first task holds its accesses until
+// all others have had the chance to start. startEarly returns which started before the first ended.
 func startEarly(t *testing.T, x *int, lists ...[]deps.Access) (early []int) {
 	rt := newTestRuntime(t, Config{Workers: 1})
 	require.NoError(t, rt.Run(bg, func(t *Task) error {
@@ -97,8 +97,8 @@ func TestRule_UndeclaredByParent(t *testing.T) {
 	}))
 }
 
-// After Release the object may not be named again: a child that does is refused, a second Release
-// is an error.
+// After Release the object may not be named again: a child that names it is refused, and a second
+// Release is an error.
 func TestRule_ReleaseThenUse(t *testing.T) {
 	rt := newTestRuntime(t, Config{Workers: 1})
 	require.NoError(t, rt.Run(bg, func(t *Task) error {
@@ -121,7 +121,7 @@ func TestRule_ReleaseThenUse(t *testing.T) {
 	}))
 }
 
-// An event may be bound while another one is pending, by anybody, also after the body; else it is
+// Any goroutine may bind an event while another one is pending, also after the body; else Hold is
 // refused.
 func TestRule_EventAfterBody(t *testing.T) {
 	for _, workers := range []int{1, 2} {
@@ -194,8 +194,8 @@ func TestRule_ErrorWithPendingEvents(t *testing.T) {
 	}
 }
 
-// Tasks that are skipped release their accesses in order: one behind a pending event is not over
-// before it.
+// Skipped tasks release their accesses in order: a task that waits for an event is not over before
+// the event has ended.
 func TestRule_CancelledTasksKeepOrder(t *testing.T) {
 	rt := newTestRuntime(t, Config{Workers: 1})
 	err := rt.Run(bg, func(t *Task) error {
@@ -212,9 +212,9 @@ func TestRule_CancelledTasksKeepOrder(t *testing.T) {
 		if t.WaitOn(deps.In(&y)) != errCancel {
 			return errors.New("WaitOn has no error")
 		}
-		t.slot.tell()
+		t.slot.flush()
 		if left := t.spawned + t.count.Load(); left != 6 {
-			return fmt.Errorf("%d children are left behind an event", left)
+			return fmt.Errorf("%d children that wait for an event are left", left)
 		}
 		end(nil)
 		if t.Wait() != errCancel || ran {
@@ -225,7 +225,7 @@ func TestRule_CancelledTasksKeepOrder(t *testing.T) {
 	require.Equal(t, errCancel, err)
 }
 
-// A priority is the task's own: neither its predecessors nor its children get it.
+// A priority belongs to one task: neither its predecessors nor its children get it.
 func TestRule_PriorityIsNotInherited(t *testing.T) {
 	rt := newTestRuntime(t, Config{Workers: 1})
 	var log []string
@@ -245,7 +245,7 @@ func TestRule_PriorityIsNotInherited(t *testing.T) {
 	require.Equal(t, []string{"one", "one", "predecessor", "nine", "child"}, log)
 }
 
-// WaitOn waits for the release of the object, not for the end of those who used it.
+// WaitOn waits for the release of the object, not for the end of the tasks that used it.
 func TestRule_WaitOnIsForRelease(t *testing.T) {
 	for _, workers := range []int{1, 2} {
 		rt := newTestRuntime(t, Config{Workers: workers})
@@ -295,8 +295,8 @@ func TestRule_ForeignCreation(t *testing.T) {
 		}
 		var wrong []string
 		for name, call := range calls {
-			t.SpawnWith(Attrs{Label: "stranger", Undeferred: true}, func(*Task) error {
-				if text := panicOf(func() { call(t) }); !contains(text, name+" on the task spawned at", "rules_test.go:", "by task stranger") {
+			t.SpawnWith(Attrs{Label: "other", Undeferred: true}, func(*Task) error {
+				if text := panicOf(func() { call(t) }); !contains(text, name+" on the task spawned at", "rules_test.go:", "by task other") {
 					wrong = append(wrong, text)
 				}
 				return nil

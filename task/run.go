@@ -22,7 +22,7 @@ import (
 // [*Error] if a task is to blame, or the cause of ctx. Where that is a deadline, or a cancellation
 // without a cause of its own, the error wraps it and says which tasks waited for what; it matches
 // [context.DeadlineExceeded] for a deadline, whatever its cause. Cancelling does not interrupt a
-// body: it may look at [Task.Context].
+// body; a body can check [Task.Context].
 func (rt *Runtime) Run(ctx context.Context, main func(*Task) error) error {
 	mustCall("Run", "of", main != nil)
 	rt.vet("Run", ctx)
@@ -53,8 +53,8 @@ func (rt *Runtime) Run(ctx context.Context, main func(*Task) error) error {
 	return r.first.Load()
 }
 
-// begin starts r, of which t is the main task. What the observers keep of t is in n before r can
-// end.
+// begin starts r, of which t is the main task. It fills n with what the observers keep of t before
+// r can end.
 func (r *run) begin(ctx context.Context, t *Task, a *Attrs, n *probe.Notes) {
 	p := r.rt.probe
 	if p != nil {
@@ -62,12 +62,12 @@ func (r *run) begin(ctx context.Context, t *Task, a *Attrs, n *probe.Notes) {
 	}
 	r.ctx, r.cancel = context.WithCancelCause(ctx)
 	r.unhook = context.AfterFunc(ctx, func() { r.contextEnds(ctx) })
-	t.dress(a)
+	t.setAttrs(a)
 	if p != nil {
 		t.tellMain(p)
 		*n = t.notes()
 	}
-	r.rt.readyOff(t)
+	r.rt.readyOutside(t)
 }
 
 // contextEnds is the function that r registers with ctx.
@@ -78,8 +78,8 @@ func (r *run) contextEnds(ctx context.Context) {
 	}
 }
 
-// unfollow takes that back. It returns when nothing of r's runs that the end of the context has
-// started: whoever has called Run may unload then what that looks at.
+// unfollow unregisters contextEnds. It returns when contextEnds does not run any more, so the
+// caller of Run may then unload what it reads.
 func (r *run) unfollow() {
 	if r.unhook() {
 		return
@@ -90,7 +90,7 @@ func (r *run) unfollow() {
 	}
 }
 
-// main returns the main task, which runs fn and is spawned at pc, if that is not zero.
+// main returns the main task, which runs fn. pc is the spawn site, or zero.
 func (r *run) main(pc uintptr, fn func(*Task) error) *Task {
 	t := &Task{fn: fn, run: r}
 	t.node.Flags = flagMain
@@ -102,9 +102,9 @@ func (r *run) main(pc uintptr, fn func(*Task) error) *Task {
 	return t
 }
 
-// end is called once, when the main task is over, by whoever brought it there.
+// end is called once, when the main task is over, by the goroutine that ended it.
 func (r *run) end() {
-	r.late.over()
+	r.overdue.stop()
 	if r.handle != nil {
 		r.handle.end(r)
 		return
@@ -112,8 +112,8 @@ func (r *run) end() {
 	close(r.done)
 }
 
-// ended returns the cause of ctx, which has ended, with what the tasks wait for now: soon they go
-// on. A cause that the program has given to a cancellation stays as it is: it knows why.
+// ended returns the cause of ctx, which has ended, with what the tasks wait for now, before they
+// are resumed. A cause that the program has given to a cancellation is returned as it is.
 func (r *run) ended(ctx context.Context) error {
 	if cause := context.Cause(ctx); ctx.Err() == context.Canceled && cause != context.Canceled {
 		return cause
@@ -130,9 +130,9 @@ func (r *run) fail(err error) {
 	}
 	p := r.rt.probe
 	if p != nil {
-		p.Acquire(false) // the context is made by who calls Run
+		p.Acquire(false) // the caller of Run has made the context
 	}
-	r.late.begin(r, err)
+	r.overdue.start(r, err)
 	r.cancel(plain(err))
 	if p != nil {
 		p.Put(event.RunFailed, r.id, 0, 0)
@@ -143,8 +143,8 @@ func (r *run) fail(err error) {
 	r.blocked = nil
 	n := 0
 	for _, t := range l {
-		// Under the lock: whoever unblocks t at this moment takes it off the list
-		// before it is resumed, so t and its parker stay as they are.
+		// Under the lock: a concurrent Unblock takes t off the list before it resumes t, so t and
+		// its parker do not change here.
 		t.parker.at = -1
 		if t.parker.word.CompareAndSwap(blocked, blockNone) {
 			l[n] = t
@@ -166,25 +166,25 @@ func (r *run) cause() error {
 }
 
 // addBlocked announces that t, which is prepared, is blocked on w. It returns false if t
-// has no reason to wait: it was unblocked meanwhile, or the run is over.
+// has no reason to wait: it has been unblocked, or the run has failed.
 func (r *run) addBlocked(t *Task, w *xatomic.Uint32) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.stopped.Load() { //bug:failed
 		return false
 	}
-	// The place is taken before the announcement: who unblocks t finds it there.
+	// t is on the list before the announcement, where unblock finds it.
 	t.parker.at, t.parker.word = len(r.blocked), w
 	r.blocked = append(r.blocked, t)
 	if w.CompareAndSwap(blockNone, blocked) {
 		return true
 	}
-	w.CompareAndSwap(blockToken, blockNone) //bug:token
-	r.removeLocked(t.parker)                //bug:token
+	w.CompareAndSwap(blockWoken, blockNone) //bug:early
+	r.removeLocked(t.parker)                //bug:early
 	return false
 }
 
-// dropBlocked takes t, which was unblocked and is not resumed yet, off the list.
+// dropBlocked takes t off the list. t has been unblocked and is not resumed yet.
 func (r *run) dropBlocked(t *Task) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -29,11 +29,11 @@ func New(cfg Config) *Runtime {
 // environment is not legal, and what is.
 func Open(cfg Config) (*Runtime, error) { return open(cfg, tuning{rounds: sched.Rounds}) }
 
-// tuning is what tests choose, since no program needs to.
+// tuning has the settings that only tests choose.
 type tuning struct {
-	rounds    int           // looks at everything before a slot parks
-	deadlock  time.Duration // what lasts so long ends the runs; 0: the default
-	stealSeed uint64        // decides the order in which slots look at others
+	rounds    int           // searches of all queues before a slot parks
+	deadlock  time.Duration // how long a deadlock lasts before it ends the runs; 0: the default
+	stealSeed uint64        // seed of the order in which slots try to steal from others
 }
 
 // open is Open with a tuning.
@@ -46,10 +46,10 @@ func open(cfg Config, tune tuning) (*Runtime, error) {
 		rt.probe.Open()
 	}
 	rt.enlist()
-	rt.still.Open((*host)(rt), &rt.sched, stuck.Config{
+	rt.stuck.Open((*host)(rt), &rt.sched, stuck.Config{
 		Slots: rt.Workers(), Watchdog: rt.cfg.Watchdog, Deadlock: tune.deadlock, Patient: rt.cfg.waitForEver, Calls: callsBody(),
 	})
-	rt.party = &waits.Party{ // its slots, and who can say what its tasks wait for
+	rt.party = &waits.Party{ // for the deadlock detector: the slots, and what the tasks wait for
 		Asleep: func() (asleep, timed int, version uint64) {
 			asleep, version = rt.sched.Parks()
 			return asleep, 0, version
@@ -70,7 +70,7 @@ func build(cfg Config, tune tuning) (*Runtime, error) {
 		return nil, err
 	}
 	rt := &Runtime{cfg: cfg}
-	rt.window.init(rt)
+	rt.throttle.init(rt)
 	rt.pool.Init(func() { rt.sched.EachParked(func(s *sched.Slot) { rt.slots.all[s.ID].shrink() }) })
 	slots := make([]*sched.Slot, cfg.Workers)
 	for id := range slots {
@@ -104,13 +104,14 @@ func (rt *Runtime) vet(op string, ctx context.Context) {
 }
 
 // Close waits for the calls of Run that are under way and for all detached tasks, ends all
-// goroutines of the runtime and returns nil. What these still run may start further runs and
-// detached tasks, which Close waits for as well; all others get [ErrClosed] from the moment on that
-// Close is called. Other calls of Close, at the same time or later, return when the first one does.
+// goroutines of the runtime and returns nil. Tasks and callbacks of these runs may still start runs
+// and detached tasks, which Close waits for as well; all other callers get [ErrClosed] from the
+// moment that Close is called. Other calls of Close, at the same time or later, return when the
+// first one does.
 //
-// It panics if it is called from where it would wait for its caller: in a task, also in its
-// Blocking, in an OnReady, in a function of Poll, in a callback of a detached task. What it cannot
-// know is that a task waits for the goroutine that calls it; the watchdog names such a task.
+// Close panics if it would wait for its caller: in a task, also in its Blocking, in an OnReady, in
+// a function of Poll, in a callback of a detached task. Close cannot detect that a task waits for
+// the goroutine that calls it; the watchdog names such a task.
 func (rt *Runtime) Close() error {
 	rt.vet("Close", context.Background())
 	if where, _ := rt.caller(); where != "" {
@@ -121,7 +122,7 @@ func (rt *Runtime) Close() error {
 	}
 	defer close(rt.life.over)
 	rt.delist()
-	rt.still.Close()
+	rt.stuck.Close()
 	rt.depart()
 	if rt.probe != nil {
 		rt.probe.Stop()
@@ -129,7 +130,7 @@ func (rt *Runtime) Close() error {
 	rt.sched.Close()
 	rt.slots.wg.Wait()
 	rt.sched.Free()
-	rt.window.later.timer.Stop()
+	rt.throttle.backoff.timer.Stop()
 	if rt.probe != nil {
 		rt.probe.Close()
 	}
@@ -137,7 +138,8 @@ func (rt *Runtime) Close() error {
 	return rt.spares.close()
 }
 
-// begin counts a run that the caller starts; false if the runtime takes none from it any more.
+// begin counts a run that the caller starts. It returns false if the runtime accepts no run from
+// this caller any more.
 func (rt *Runtime) begin() bool {
 	if rt.life.enter(false) {
 		return true

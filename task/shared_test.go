@@ -15,14 +15,14 @@ import (
 	"weft/deps"
 )
 
-// sharedObjects are what tasks of two runtimes name. No body touches them: what orders those of one
-// runtime, its own counts show, and the race detector.
+// sharedObjects are named by tasks of two runtimes. No body touches them: the counts of each
+// runtime, and the race detector, check the order of its tasks.
 type sharedObjects struct {
 	x   [4]int
 	row [8]int
 }
 
-// sharedCounts are of one runtime.
+// sharedCounts are the counts of one runtime.
 type sharedCounts struct {
 	n   [4]int
 	row [8]int
@@ -128,9 +128,9 @@ func (c *sharedCounts) sum() (n int) {
 	return n
 }
 
-// Two runtimes whose tasks name the same objects know nothing of each other, but that Commutative
-// ones exclude each other: each has the order of its own accesses, round after round, while runs of
-// the other fail and are cut short; and debug mode takes nobody for whom an access is missing.
+// Two runtimes whose tasks name the same objects are independent, except that Commutative tasks
+// exclude each other. Each keeps the order of its own accesses, round after round, while runs of
+// the other fail and are cut short. Debug mode reports no missing access.
 func TestTwoRuntimesShareObjects(t *testing.T) {
 	skipInLintMode(t, "the tasks share variables with those of other runs, which nothing orders")
 	rounds := 12
@@ -138,7 +138,7 @@ func TestTwoRuntimesShareObjects(t *testing.T) {
 		rounds = 4
 	}
 	for _, debug := range []bool{false, true} {
-		var said strings.Builder // which the handler guards
+		var said strings.Builder // guarded by the handler
 		cfg := Config{Workers: 2, Debug: debug, Logger: slog.New(slog.NewTextHandler(&said, nil))}
 		rts := [2]*Runtime{newTestRuntime(t, cfg), newTestRuntime(t, cfg)}
 		var o sharedObjects
@@ -171,8 +171,8 @@ func TestTwoRuntimesShareObjects(t *testing.T) {
 	}
 }
 
-// While tasks of one runtime have objects, and wait with them, those of another get the same ones
-// at once; and so do they after the first is closed.
+// While tasks of one runtime hold objects and wait, tasks of another runtime get the same objects
+// at once; also after the first runtime is closed.
 func TestNobodyWaitsForAnotherRuntime(t *testing.T) {
 	skipInLintMode(t, "the tasks share variables with those of other runs, which nothing orders")
 	first, other := newTestRuntime(t, Config{Workers: 2}), newTestRuntime(t, Config{Workers: 1})

@@ -10,9 +10,9 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// A task fills whole cache lines. What every task touches is in two of them, the first and the
-// third; what one with accesses touches besides is the second; what children write is apart from
-// what their parent does.
+// A task fills whole cache lines. Every task touches two of them, the first and the third; a task
+// with accesses touches the second, too. What children write is in another line than what their
+// parent writes.
 func TestTaskSize(t *testing.T) {
 	const line = 64
 	var x Task

@@ -19,7 +19,7 @@ import (
 )
 
 // TIM-01, without the part that depends on the machine: ten tasks sleep a hundred times each, never
-// less than they asked for, on any number of slots.
+// for less than the given time, on any number of slots.
 func TestTIM01_Sleep(t *testing.T) {
 	for _, workers := range []int{1, 2, 4} {
 		rt := newTestRuntime(t, Config{Workers: workers})
@@ -47,8 +47,8 @@ func TestTIM01_Sleep(t *testing.T) {
 	}
 }
 
-// A sleeping task keeps no slot, and no goroutine but its own: on one slot, ten thousand sleep at
-// once.
+// A sleeping task keeps no slot, and no goroutine but its own: on one slot, ten thousand tasks
+// sleep at once.
 func TestSleepKeepsNoSlot(t *testing.T) {
 	skipInLintMode(t, "bodies have goroutines of their own there, as have OnReady's")
 	rt := newTestRuntime(t, Config{Workers: 1})
@@ -73,7 +73,7 @@ func TestSleepKeepsNoSlot(t *testing.T) {
 			}
 		}
 		if g := runtime.NumGoroutine(); g > base+n+10 {
-			return errors.New("goroutines beside those of the tasks")
+			return errors.New("goroutines other than those of the tasks")
 		}
 		cancel(errCancel)
 		return nil
@@ -82,7 +82,7 @@ func TestSleepKeepsNoSlot(t *testing.T) {
 	require.EqualValues(t, n, out.Load())
 }
 
-// No time, or less, is no wait; with the run's error.
+// Sleep for zero or less does not wait; it returns the run's error.
 func TestSleepForNothing(t *testing.T) {
 	rt := newTestRuntime(t, Config{Workers: 1})
 	require.NoError(t, rt.Run(bg, func(t *Task) error {
@@ -110,7 +110,7 @@ func TestSleepForNothing(t *testing.T) {
 	require.Equal(t, errBody, err)
 }
 
-// Unblock ends BlockFor and not Sleep; the time ends both; each says which.
+// Unblock ends BlockFor and not Sleep; the time ends both; BlockFor says what ended it.
 func TestNOSV04_BlockFor(t *testing.T) {
 	for _, workers := range []int{1, 2} {
 		rt := newTestRuntime(t, Config{Workers: workers})
@@ -139,8 +139,7 @@ func TestNOSV04_BlockFor(t *testing.T) {
 	}
 }
 
-// The time, Unblock and the end of the run at the same moment: no Unblock is lost, and none made
-// up.
+// The time, Unblock and the end of the run at the same moment: no Unblock is lost or counted twice.
 func TestBlockForRacesHammer(t *testing.T) {
 	rounds := 300
 	if testing.Short() || underRace {
@@ -156,8 +155,8 @@ func TestBlockForRacesHammer(t *testing.T) {
 					t.Spawn(func(t *Task) error {
 						rng := rand.New(rand.NewPCG(uint64(round), uint64(i)))
 						for range 10 {
-							// One Unblock per wait: if the time comes first, its token is there for
-							// the Block that follows; else that would wait for ever.
+							// One Unblock per wait: if the time comes first, the following Block
+							// finds the early Unblock; else it would wait for ever.
 							var wg sync.WaitGroup
 							late := rng.IntN(100)
 							wg.Go(func() {
@@ -178,7 +177,7 @@ func TestBlockForRacesHammer(t *testing.T) {
 								}
 							}
 							t.Blocking(wg.Wait)
-							n.check(t.block.Load() == blockNone, "a token is left")
+							n.check(t.block.Load() == blockNone, "an early Unblock is left")
 						}
 						return nil
 					})

@@ -11,16 +11,16 @@ import (
 	"weft/internal/event"
 )
 
-// overMax is how many children that are over a slot keeps back from their
-// parent's counter. They are told anyway before the slot runs anything else than
-// another child of the same parent, so nobody waits for them.
-const overMax = 64
+// delayedMax is the largest number of completions that a slot delays: children of one parent that
+// are over, and not yet subtracted from the parent's counter. The slot flushes them before it runs
+// anything but another child of the same parent, so no wait depends on them.
+const delayedMax = 64
 
-// yieldEvery is how many tasks a slot runs between two calls of Go's scheduler. A processor that is
-// never idle gives the collector's workers no turn but by preemption, after 10 ms: the mark phase
-// of a small heap, which needs a fraction of a millisecond, then lasts that long, and every pointer
-// that is written meanwhile goes through the write barrier. Other goroutines of the program wait as
-// long. (bench task/forkjoin: a third less; 128 to 1024 are alike.)
+// yieldEvery is how many tasks a slot runs between two calls of Go's scheduler. On a processor that
+// is never idle, the collector's workers run only after preemption, which takes 10 ms. So the mark
+// phase of a small heap lasts 10 ms instead of a fraction of a millisecond, and every pointer write
+// in that time goes through the write barrier. Other goroutines of the program wait as long. (bench
+// task/forkjoin takes a third less time; values from 128 to 1024 are alike.)
 const yieldEvery = 256
 
 // loop runs tasks until the slot is passed on or the runtime closes. s is the
@@ -53,27 +53,27 @@ func (s *slot) loop() {
 	}
 }
 
-// pass gives s to the goroutine of t, which waits for one.
+// pass gives s to the goroutine of t, which waits for a slot.
 func (s *slot) pass(t *Task) {
-	s.tellFor(t.parent())
+	s.flushBefore(t.parent())
 	t.node.Flags &^= flagResuming
 	s.tellSlot(event.SlotGiven, t.id)
 	s.Leave()
 	t.parker.wake.Send(s)
 }
 
-// execute runs t's body on this stack and then does what its end allows. It returns the
+// execute runs t's body on this stack and then takes the steps that its end allows. It returns the
 // slot that the goroutine holds afterwards.
 func (s *slot) execute(t *Task) *slot {
-	s.tellFor(t.parent())
+	s.flushBefore(t.parent())
 	outer := s.cur.load()
 	s.cur.store(t)
 	if s.probe != nil {
 		s.probe.Acquire(outer != nil)
 	}
 	if t.slot = s; outer != nil {
-		// Here and not in t, of which this would be one cache line more. The two stores are one
-		// batch of the write barrier.
+		// Kept in outer and s, not in t: it would touch one more cache line of t. The two stores
+		// are one batch of the write barrier.
 		outer.outer, s.outer = s.outer, outer
 		s.nested++
 	}
@@ -102,8 +102,8 @@ func (s *slot) execute(t *Task) *slot {
 	return s
 }
 
-// leave ends t's hold on its slot and gives it back to outer, the task beneath, if there
-// is one. It returns the slot.
+// leave takes t off its slot and gives the slot back to outer, the task beneath, if there is one.
+// It returns the slot.
 func (t *Task) leave(outer *Task) *slot {
 	s := t.slot
 	t.slot = nil
@@ -124,12 +124,12 @@ func (s *slot) nextTask() *Task {
 			}
 			return fromNode(n)
 		}
-		if s.overOf != nil { //bug:kept-back
-			s.tell() // may make a parent ready
+		if s.delayedOf != nil { //bug:delayed
+			s.flush() // may make a parent ready
 			s.settle(true)
 			continue
 		}
-		if s.looks != s.rt.pool.Checks() {
+		if s.checks != s.rt.pool.Checks() {
 			s.shrink()
 		}
 		n, closed := s.Hunt()
@@ -142,8 +142,8 @@ func (s *slot) nextTask() *Task {
 	}
 }
 
-// settle queues what the flow made ready and takes in what it set free. With next, the
-// first task that became ready runs next on this slot.
+// settle queues the tasks that the flow has made ready, and puts the tasks that it has freed on the
+// free list. With next, the first task that became ready runs next on this slot.
 func (s *slot) settle(next bool) {
 	if !s.flow.Empty() {
 		s.settleAll(next)
@@ -171,15 +171,14 @@ func (s *slot) settleAll(next bool) {
 	s.recycle()
 }
 
-// A task with Commutative accesses has one more thing to wait for when nothing else holds it back:
-// it takes all its objects together. So it does that after its accesses are satisfied and after
-// OnReady and the events of that, and before it is queued; priorities and slots see only tasks that
-// have their objects.
+// A task with Commutative accesses takes one more step: it acquires all its objects together. This
+// step comes last: after its accesses are satisfied, and after OnReady and its events. It comes
+// before the task is queued, so queues have only tasks that have acquired their objects.
 
-// admit reports whether t, which has become ready, may be queued or run by rt. If not, t waits for
-// its objects, and comes out of the Flow of whoever gives back the last of them; or it is of
-// another runtime, which has it now. It is not the caller's any more then. A task whose OnReady is
-// still to be called is queued for that.
+// admit reports whether t, which has become ready, may be queued or run by rt. It returns false if
+// t waits for its commutative objects or belongs to another runtime; the caller must not touch t
+// then. A task that waits for objects comes out of the Flow that gives back the last of them. A
+// task whose OnReady has not been called is admitted, and queued for that call.
 func (t *Task) admit(f *chain.Flow, rt *Runtime) bool {
 	return !t.node.Commutes() || t.admitSlowly(f, rt)
 }
@@ -189,16 +188,16 @@ func (t *Task) admitSlowly(f *chain.Flow, rt *Runtime) bool {
 	case t.node.Flags&flagOnReady != 0:
 		return true
 	case t.node.Exclusive():
-		return t.node.Acquire(f) // else t may be somebody else's
-	case t.run.rt != rt: // who had the object is not of t's runtime
-		t.run.rt.readyOff(t)
+		return t.node.Acquire(f) // if false, another goroutine may own t now
+	case t.run.rt != rt: // the previous holder of the object belongs to another runtime
+		t.run.rt.readyOutside(t)
 		return false
 	}
 	return true
 }
 
-// heldByLoop returns accs for a child of t, a recorded task: t itself has no accesses that would
-// say what the loop's task holds.
+// heldByLoop returns accs for a child of t, a recorded task. Accesses to objects that the loop's
+// task holds are marked as held: t has no accesses in the engine from which that would follow.
 func (t *Task) heldByLoop(accs []chain.Access) []chain.Access {
 	copied := false
 	for i, a := range accs {

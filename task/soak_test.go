@@ -17,8 +17,8 @@ import (
 	"weft/task/internal/pool"
 )
 
-// One runtime runs the same program again and again: many creators, whose children all wait behind
-// one gate.
+// One runtime runs the same program again and again: many creators, whose children all wait for one
+// gate.
 func TestSoakRuns(t *testing.T) {
 	watchLong(t)
 	creators, children := 32, soak.Long(700, 4000)
@@ -60,8 +60,8 @@ func (t *Task) opener(gate *int) (open func(error)) {
 	return open
 }
 
-// A main task that never waits makes tasks for ever, each with objects of its own, and each of a
-// different kind.
+// A main task that never waits spawns tasks for ever, each with its own objects, and of different
+// kinds.
 func TestSoakSpawns(t *testing.T) {
 	watchLong(t)
 	tasks := soak.Long(30_000, 1_000_000)
@@ -73,7 +73,7 @@ func TestSoakSpawns(t *testing.T) {
 		rt := New(cfg)
 		var l soak.Series
 		require.NoError(t, rt.Run(t.Context(), func(t *Task) error {
-			// the window counts neither those that wait for events nor those that block
+			// the throttle counts neither tasks that wait for events nor tasks that block
 			var done sync.WaitGroup
 			for i := range tasks {
 				if i%batch == 0 {
@@ -109,7 +109,7 @@ func TestSoakSpawns(t *testing.T) {
 			return nil
 		}))
 		require.NoError(t, rt.Close())
-		require.Empty(t, l.Growth(), "window %d", cfg.Window)
+		require.Empty(t, l.Growth(), "Config.Window %d", cfg.Window)
 	}
 }
 
@@ -123,7 +123,7 @@ func watchLong(t *testing.T) {
 	}
 }
 
-// What a runtime has needed once, and needs no more, it gives back: tasks, queues and tables.
+// A runtime frees memory that it needs no more: tasks, queues and tables.
 func TestSoakBurst(t *testing.T) {
 	watchLong(t)
 	const burst = 200_000
@@ -131,8 +131,8 @@ func TestSoakBurst(t *testing.T) {
 	defer rt.Close()
 	objects := make([]int64, burst)
 	before := soak.Take()
-	// What earlier tests have left in pools goes after two or three collections, of which the first
-	// may find nothing.
+	// What earlier tests have left in pools is freed by two or three collections; the first may
+	// free nothing.
 	for still := 0; still < 3; still++ {
 		last := before
 		if before = soak.Take(); before.Heap+1<<16 < last.Heap {
@@ -151,9 +151,9 @@ func TestSoakBurst(t *testing.T) {
 		return task.Wait()
 	}))
 	require.Greater(t, live, before.Heap+burst*320, "all live at once")
-	// a slot that does not rest keeps what it has
+	// a slot that does not park keeps its memory
 	until(func() bool { return rt.sched.Parked() == 2 })
-	// The timer ends at any time, and never where nothing is to be dropped.
+	// The timer may fire at any time. It does not run if there is nothing to free.
 	for p := &rt.pool; ; runtime.Gosched() {
 		runs := false
 		p.Inspect(func(_ []*chain.Node, armed bool) { runs = armed })
@@ -165,8 +165,8 @@ func TestSoakBurst(t *testing.T) {
 	require.Less(t, soak.Take().Heap, before.Heap+pool.Kept*400)
 }
 
-// A chain on one object, however long, is as large as what is live of it; also where messages come
-// late, so that nodes are left to the collector.
+// The memory of a chain on one object, however long, depends only on its live tasks. So it does
+// where messages come late, so that nodes are left to the collector.
 func TestSoakChains(t *testing.T) {
 	watchLong(t)
 	rounds := soak.Long(500, 30_000)
@@ -217,7 +217,7 @@ func TestSoakChains(t *testing.T) {
 	}
 }
 
-// A body that never ends, and never waits for all its children, keeps nothing of those that are
+// A body that never ends, and never waits for all its children, keeps nothing of children that are
 // over, whatever they were like.
 func TestSoakFeatures(t *testing.T) {
 	watchLong(t)
@@ -232,7 +232,7 @@ func TestSoakFeatures(t *testing.T) {
 					for range rounds {
 						x := new(things)
 						k.make(task, x)
-						// Few are live, and the main task's own table is never swept as a whole.
+						// Few tasks are live, and the main task's table is never swept as a whole.
 						for task.spawned+task.count.Load() > 8 {
 							task.Blocking(runtime.Gosched)
 						}

@@ -33,7 +33,7 @@ func (t *Task) SpawnWith(a Attrs, fn func(*Task) error, accs ...deps.Access) {
 	t.spawnWith(s, s.rt.traced(), a, fn, accesses(accs))
 }
 
-// spawnWith spawns a task. pc is where, or zero.
+// spawnWith spawns a task with attributes. pc is the spawn site, or zero.
 func (t *Task) spawnWith(s *slot, pc uintptr, a Attrs, fn func(*Task) error, accs []chain.Access) {
 	if t.node.Flags&flagLongSpawn != 0 {
 		s = t.beforeSpawn(accs)
@@ -53,7 +53,7 @@ func (t *Task) spawnWith(s *slot, pc uintptr, a Attrs, fn func(*Task) error, acc
 		c.pc = pc
 		c.node.Flags |= flagRare
 	}
-	c.dress(&a)
+	c.setAttrs(&a)
 	if a.Undeferred || included {
 		t.runUndeferred(s, c, accs, event.SpawnedUndeferred)
 		return
@@ -61,8 +61,8 @@ func (t *Task) spawnWith(s *slot, pc uintptr, a Attrs, fn func(*Task) error, acc
 	t.start(s, c, accs)
 }
 
-// dress gives c, which is new, the attributes other than Undeferred.
-func (c *Task) dress(a *Attrs) {
+// setAttrs sets the attributes of c, a new task, except Undeferred.
+func (c *Task) setAttrs(a *Attrs) {
 	if a.Label != "" || a.Priority != 0 {
 		c.label = a.Label
 		c.node.Flags |= flagRare
@@ -88,8 +88,8 @@ func (c *Task) dress(a *Attrs) {
 	}
 }
 
-// start registers c, queues it if it is ready, and reports whether it was. Precondition: t is no
-// leaf.
+// start registers c, queues it if it is ready, and reports whether it was. Precondition: flagLeaf
+// of t is not set.
 func (t *Task) start(s *slot, c *Task, accs []chain.Access) (isReady bool) {
 	if s.probe != nil {
 		c.tellSpawned(s.probe, t, accs, 0)
@@ -106,15 +106,15 @@ func (t *Task) start(s *slot, c *Task, accs []chain.Access) (isReady bool) {
 		s.ready(c)
 	}
 	s.recycle()
-	if t.unlooked++; t.unlooked >= windowLook {
-		t.unlooked = 0
-		t.throttle()
+	if t.unchecked++; t.unchecked >= throttleEvery {
+		t.unchecked = 0
+		t.throttleSpawn()
 	}
 	return isReady
 }
 
-// register registers c, which is to run at once, and reports whether it is ready. The observers are
-// told of flags; n is what they keep of c.
+// register registers c, which is to run at once, and reports whether it is ready. flags go to the
+// observers; n is what the observers keep of c.
 func (t *Task) register(s *slot, c *Task, accs []chain.Access, flags uint8) (isReady bool, n probe.Notes) {
 	if s.probe == nil {
 		return t.node.Register(&c.node, accs, &s.flow), n
@@ -124,7 +124,7 @@ func (t *Task) register(s *slot, c *Task, accs []chain.Access, flags uint8) (isR
 	return t.registerTold(s.probe, c, accs, &s.flow), n
 }
 
-// runUndeferred runs c and returns when its body is over. The observers are told of flags.
+// runUndeferred runs c and returns when its body is over. flags go to the observers.
 func (t *Task) runUndeferred(s *slot, c *Task, accs []chain.Access, flags uint8) {
 	u := s.und
 	if s.und = nil; u == nil {
@@ -144,11 +144,11 @@ func (t *Task) runUndeferred(s *slot, c *Task, accs []chain.Access, flags uint8)
 			if s.probe != nil {
 				s.probe.Queued(c.id, false)
 			}
-			c.node.Flags &^= flagUndeferred // nobody needs to be told
+			c.node.Flags &^= flagUndeferred // t does not sleep, so bodyOver has nothing to wake
 			u.creator = nil
 			s.und = u
 			s = s.execute(c)
-			s.tellFor(t)
+			s.flushBefore(t)
 			if s.probe != nil {
 				s.probe.Joined(child, false)
 			}
@@ -156,8 +156,8 @@ func (t *Task) runUndeferred(s *slot, c *Task, accs []chain.Access, flags uint8)
 		}
 		s.ready(c)
 	}
-	// Descendants do not run here, on top of t, as in Wait: t need not outlast
-	// them, and one of them may be blocked until t does something afterwards.
+	// Unlike in Wait, no descendants run here on top of t: t need not outlast them, and one of them
+	// may be blocked until t does something afterwards.
 	t.prepare(waiting{op: opChild, on: child})
 	if u.state.wait() {
 		t.park(s, event.BlockedUndeferred)

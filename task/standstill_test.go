@@ -30,7 +30,7 @@ func skipRacesInLintMode(t *testing.T) {
 }
 
 // blocks runs a runtime whose bodies, one for each slot, all call block, while another task is
-// ready. It returns what is said until then.
+// ready. It returns what has been reported by then.
 func blocks(t *testing.T, cfg task.Config, got *reports, block func(), free func()) string {
 	t.Helper()
 	skipRacesInLintMode(t)
@@ -49,7 +49,7 @@ func blocks(t *testing.T, cfg task.Config, got *reports, block func(), free func
 	require.NoError(t, rt.Run(bg, func(t *task.Task) error {
 		for range cfg.Workers {
 			t.SpawnWith(task.Attrs{Label: "reader"}, func(t *task.Task) error {
-				// that of the last one that blocks is not run
+				// the successor of the last body that blocks does not run
 				t.Spawn(func(*task.Task) error { return nil })
 				block()
 				return nil
@@ -80,8 +80,8 @@ func TestBlockedSlots(t *testing.T) {
 	}
 }
 
-// Runtimes do not take what the looks of others use for what bodies do, also where looks are dear
-// since there have been many goroutines.
+// A runtime does not mistake the processor time of another runtime's checks for that of bodies,
+// also if checks are expensive because there have been many goroutines.
 func TestBlockedSlotsOfManyRuntimes(t *testing.T) {
 	gate := make(chan int)
 	for range 100_000 {
@@ -104,7 +104,7 @@ func TestBlockedSlotsOfManyRuntimes(t *testing.T) {
 	all.Wait()
 }
 
-// The stack of a body is said however deep it is: Go leaves out calls in the middle.
+// The report has the stack of a body however deep it is: Go leaves out calls in the middle.
 func TestBlockedSlotsDeep(t *testing.T) {
 	ch := make(chan int)
 	var deep func(n int)
@@ -120,7 +120,7 @@ func TestBlockedSlotsDeep(t *testing.T) {
 	inOrder(t, text, `slot 0: task "reader" .*, \[chan receive`, `TestBlockedSlotsDeep`, where, `t\.Blocking\(`)
 }
 
-// Where a body blocks in the standard library, its own line is said too.
+// If a body blocks in the standard library, the report has the body's own line too.
 func TestBlockedSlotsInTheLibrary(t *testing.T) {
 	var mu sync.Mutex
 	mu.Lock()
@@ -131,7 +131,7 @@ func TestBlockedSlotsInTheLibrary(t *testing.T) {
 	inOrder(t, text, `slot 0: task "reader" .*, \[sync\.Mutex\.Lock`, `sync\.\(\*Mutex\)\.Lock`, `TestBlockedSlotsInTheLibrary`, `standstill_test\.go`, `blocks\.`, `t\.Blocking\(`)
 }
 
-// Where a Logger is set, and no watchdog, it gets the report.
+// A Logger gets the report if there is no watchdog.
 func TestBlockedSlotsLogged(t *testing.T) {
 	t.Parallel()
 	got := newReports()
@@ -140,7 +140,7 @@ func TestBlockedSlotsLogged(t *testing.T) {
 	require.Contains(t, text, "level=WARN")
 }
 
-// Bodies that compute are never reported, on a machine that is busy with others' work too.
+// Bodies that compute are never reported, also on a machine that is busy with other programs.
 func TestComputingSlots(t *testing.T) {
 	t.Parallel()
 	var out bytes.Buffer
@@ -168,7 +168,7 @@ func TestComputingSlots(t *testing.T) {
 	require.Empty(t, out.String())
 }
 
-// A runtime that waits has no timer that runs.
+// No timer runs in a runtime whose slots are all parked.
 func TestStandstillSleeps(t *testing.T) {
 	rt := task.New(task.Config{Workers: 2, Watchdog: -1})
 	defer rt.Close()
@@ -188,7 +188,7 @@ func TestStandstillSleeps(t *testing.T) {
 	require.NoError(t, <-over)
 }
 
-// A failure of a run that cannot end is reported, with label, place and stack.
+// A failure of a run that cannot end is reported, with label, spawn site and stack.
 func TestFailureOfRunThatHangs(t *testing.T) {
 	t.Parallel()
 	for name, fail := range map[string]func() error{
@@ -219,13 +219,13 @@ func TestFailureOfRunThatHangs(t *testing.T) {
 			return nil
 		})
 		require.ErrorContains(t, err, "a bad day")
-		inOrder(t, text, `a run has failed, and is not over`, `task "fails" \(spawned at .*standstill_test\.go:\d+`, "a bad day")
+		inOrder(t, text, `a run has failed but is not over`, `task "fails" \(spawned at .*standstill_test\.go:\d+`, "a bad day")
 		require.Equal(t, name == "a panic", strings.Contains(text, "goroutine "), text)
 		require.NoError(t, rt.Close())
 	}
 }
 
-// A run whose context has ended says what it still waits for, if that does not compute. Some
+// A run whose context has ended reports what it still waits for, if no body computes. Some
 // goroutine is left that might act, so it is no deadlock.
 func TestHoldersOfRunThatHangs(t *testing.T) {
 	t.Parallel()
@@ -233,7 +233,7 @@ func TestHoldersOfRunThatHangs(t *testing.T) {
 	for name, want := range map[string]string{
 		"Blocking":                 `task "holds" \(spawned at .*standstill_test\.go:\d+ .*waits in Blocking`,
 		"a channel":                `the body on slot \d, of task "holds" \(spawned at .*standstill_test\.go:\d+ .*\), \[chan receive`,
-		"an event":                 `events that nobody has completed \(Hold\)`,
+		"an event":                 `events that have not ended \(Hold\)`,
 		"Blocking, and one fails":  `task "holds" .*waits in Blocking`,
 		"Blocking, and a watchdog": `task "holds" .*waits in Blocking at`,
 	} {
@@ -251,7 +251,7 @@ func TestHoldersOfRunThatHangs(t *testing.T) {
 			go func() {
 				defer close(heard)
 				got := cfg.Reports.(*reports)
-				for ; !strings.Contains(text, "No body is interrupted"); text += got.take() {
+				for ; !strings.Contains(text, "Bodies are not interrupted"); text += got.take() {
 					<-got.some
 				}
 				close(hang)
@@ -282,7 +282,7 @@ func TestHoldersOfRunThatHangs(t *testing.T) {
 			cancel()
 			require.Error(t, err)
 			<-heard
-			inOrder(t, text, `a run has ended early, and is not over \((context canceled|.*a bad day)\)`, want)
+			inOrder(t, text, `a run has ended early but is not over \((context canceled|.*a bad day)\)`, want)
 			require.NoError(t, rt.Close())
 		})
 	}
@@ -311,7 +311,7 @@ func TestDeadlineSaysWhatTasksWaitFor(t *testing.T) {
 				inside = t.Block()
 				return nil
 			}, deps.Out(&x))
-			t.SpawnWith(task.Attrs{Label: "waits behind it"}, func(*task.Task) error { return nil }, deps.In(&x))
+			t.SpawnWith(task.Attrs{Label: "waits for it"}, func(*task.Task) error { return nil }, deps.In(&x))
 			return t.Wait()
 		})
 		cancel()
@@ -322,7 +322,7 @@ func TestDeadlineSaysWhatTasksWaitFor(t *testing.T) {
 		text := err.Error()
 		inOrder(t, text, "my patience ends")
 		require.Regexp(t, `task "blocks" \(spawned at .*waits in Block`, text)
-		require.Equal(t, dog > 0, strings.Contains(text, `"waits behind it"`), text)
+		require.Equal(t, dog > 0, strings.Contains(text, `"waits for it"`), text)
 		require.NoError(t, rt.Close())
 	}
 }

@@ -15,7 +15,7 @@ import (
 	"weft/task"
 )
 
-// So are those that block in a system call.
+// Bodies on all slots that block in a system call are reported, too.
 func TestBlockedSlotsInSystemCalls(t *testing.T) {
 	t.Parallel()
 	r, w, err := os.Pipe()

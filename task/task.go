@@ -17,26 +17,26 @@ type Attrs struct {
 	Label string
 
 	// Priority orders ready tasks: larger first; the default is 0. It is a hint: running tasks are
-	// not interrupted. Children do not inherit it. What does not fit into 32 bits counts as the
-	// largest, or smallest, that does.
+	// not interrupted. Children do not inherit it. A value that does not fit into 32 bits counts as
+	// the largest, or smallest, that does.
 	Priority int
 
-	// Undeferred makes Spawn return when the body is over (OmpSs-2's if(0)). It
+	// Undeferred makes Spawn return when the body is over (OmpSs-2's if(0)). The body
 	// runs on the creator's stack if its accesses allow it at once.
 	Undeferred bool
 
-	// Wait holds all accesses back until the descendants are over as well. It is
-	// coarser than to let the children's accesses go one by one, and cheaper than
+	// Wait delays the release of all accesses until the descendants are over as well. This is
+	// coarser than the default, by which the children release them one by one, and cheaper than
 	// a Wait at the end of the body, since no stack is kept.
 	Wait bool
 
 	// Final makes all descendants undeferred: each runs at once when it is
 	// spawned, one after the other. It ends a recursion whose parts have become too
-	// small to run in parallel. [Task.InFinal] tells the bodies.
+	// small to run in parallel. Bodies can ask [Task.InFinal].
 	Final bool
 
-	// Cost says how much work the task is, in units of the program's own. It is kept for
-	// those who ask ([Task.Cost]); the scheduler does not use it.
+	// Cost says how much work the task is, in units of the program's own. [Task.Cost] returns it;
+	// the scheduler does not use it.
 	Cost int
 
 	// OnReady, if not nil, is called once when the accesses are satisfied, before
@@ -71,13 +71,13 @@ func (t *Task) Label() string { return t.label }
 // recorded. Any goroutine may call it while the task is not over.
 func (t *Task) TraceID() uint64 { return t.id }
 
-// Release gives up an access before the body ends; the body must not touch the
-// object any more. Each must be declared in just that mode; an error names the first
-// that is not, and the rest is given up all the same.
+// Release gives up accesses before the body ends; the body must not touch their
+// objects any more. Each access must be declared in just that mode. An error names the first
+// that is not; the others are given up all the same.
 func (t *Task) Release(accs ...deps.Access) error {
 	s := t.enter("Release")
 	if t.node.Flags&flagRecorded != 0 {
-		return t.giveEarly(s, accesses(accs))
+		return t.releaseEarly(s, accesses(accs))
 	}
 	var first error
 	for _, a := range accesses(accs) {
@@ -107,32 +107,32 @@ func (t *Task) enter(op string) *slot {
 	return s
 }
 
-// misuse reports a call that is not the body's. What it says of a task that is over may be
-// about the next task in the same memory.
+// misuse panics because the caller is not t's body. If t is over, the text may describe the next
+// task in the same memory.
 func (t *Task) misuse(op string, s *slot) {
-	who := "a goroutine that runs no task"
+	by := "a goroutine that runs no task"
 	if r := t.run; r != nil {
 		if h := r.rt.here(); h != nil && h.cur.load() != nil {
-			who = h.cur.load().name()
+			by = h.cur.load().name()
 		}
 	}
 	why := "only its own body may, while it runs"
 	if s == nil {
 		why = "its body is not running"
 	}
-	panic("task: " + op + " on " + t.name() + " by " + who + ": " + why)
+	panic("task: " + op + " on " + t.name() + " by " + by + ": " + why)
 }
 
 // InFinal reports whether t was spawned with [Attrs.Final], or descends from such a
-// task: what it spawns runs at once. Any goroutine may call it while the task is not over.
+// task: the tasks that it spawns run at once. Any goroutine may call it while the task is not over.
 func (t *Task) InFinal() bool { return t.final }
 
 // Cost returns [Attrs.Cost]. Any goroutine may call it while the task is not over.
 func (t *Task) Cost() int { return t.cost }
 
-// Uses says that the body is about to use memory as accs say. In debug mode it panics if the task
-// has not declared that, has declared it weak, or has given it up; otherwise it does nothing. It is
-// for the places where a body gets at its data.
+// Uses declares that the body is about to use memory as accs say. In debug mode it panics if the
+// task has not declared such an access, has declared it weak, or has given it up; otherwise it does
+// nothing. Call it where a body is about to access its data.
 func (t *Task) Uses(accs ...deps.Access) {
 	if t.run == nil || t.run.rt.probe == nil || !t.run.rt.probe.Audits() {
 		return

@@ -24,14 +24,14 @@ func (t *Task) Wait() error {
 	}
 	for {
 		left := t.spawned + t.count.Load()
-		if s.overOf == t {
-			left -= s.overN
+		if s.delayedOf == t {
+			left -= s.delayedN
 		}
 		if left == 0 {
-			if s.overOf == t {
-				// Nobody else needs to know.
-				t.spawned -= s.overN
-				s.overOf, s.overN = nil, 0
+			if s.delayedOf == t {
+				// no other goroutine reads the counter
+				t.spawned -= s.delayedN
+				s.delayedOf, s.delayedN = nil, 0
 			}
 			break
 		}
@@ -39,8 +39,8 @@ func (t *Task) Wait() error {
 			s = s.execute(d)
 			continue
 		}
-		if s.overOf != nil {
-			s.tell()
+		if s.delayedOf != nil {
+			s.flush()
 			s.settle(false)
 			continue
 		}
@@ -70,8 +70,8 @@ func (t *Task) Wait() error {
 // rest of those children, nor for children that do not use the objects. It returns the
 // error of the run if that has failed or was cancelled, else nil.
 //
-// A weak access waits for nothing, as ever; a Reduce access, which would not either, is refused by
-// a panic.
+// A weak access waits for nothing, as everywhere. A Reduce access would wait for nothing either;
+// WaitOn panics if there is one.
 func (t *Task) WaitOn(accs ...deps.Access) error {
 	s := t.enter("WaitOn")
 	list := accesses(accs)
@@ -95,22 +95,23 @@ func (t *Task) WaitOn(accs ...deps.Access) error {
 	return t.run.cause()
 }
 
-// Bounds of what runs on top of a body that waits. Beyond them it gives up its slot instead, and
-// the slot's loop, which has nothing beneath it, goes on with the same tasks. Either costs a Wait
-// one park at most.
+// Bounds of what runs on top of a body that waits. Beyond them the body gives up its slot, and the
+// slot's loop, which has nothing beneath it on its stack, runs the same tasks. Each bound costs a
+// Wait one park at most.
 const (
-	// walkMax is how many generations below t a descendant may be: as many ancestors are looked
-	// at for each task. (task/forkjoin and its like find nearly all at the first.)
+	// walkMax is how many generations below t a descendant may be: the number of ancestors that are
+	// compared for each task. (In task/forkjoin and its like nearly all descendants are children.)
 	walkMax = 16
 
-	// nestMax is how many bodies are on top of a body, on one stack (guess: a megabyte or two
-	// with frames of common size, where Go ends a program at a gigabyte).
+	// nestMax is how many bodies may be on top of a body, on one stack (guess: a megabyte or two
+	// with frames of common size; Go ends a program at a gigabyte).
 	nestMax = 1000
 )
 
-// descendant takes the newest task of the slot's queue if it is a near descendant of t. Only such
-// may run on top of t's body: t waits for it in any case, whereas a stranger could itself be
-// waiting for t. While a task with a priority is ready, only the first of those will do.
+// descendant takes the newest task of the slot's queue if it is a near descendant of t. Only a
+// descendant may run on top of t's body: t waits for it in any case, whereas an unrelated task
+// could itself be waiting for t. While tasks with a priority are ready, only the first of them is
+// considered.
 func (s *slot) descendant(t *Task) *Task {
 	if s.nested >= nestMax {
 		return nil

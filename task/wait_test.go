@@ -85,7 +85,7 @@ func TestIF01_Undeferred(t *testing.T) {
 	}
 }
 
-// WaitOn waits for what the accesses need and for nothing else.
+// WaitOn waits for what its accesses need and for nothing else.
 func TestADD08_WaitOn(t *testing.T) {
 	for _, workers := range []int{1, 2} {
 		rt := newTestRuntime(t, Config{Workers: workers})
@@ -98,7 +98,7 @@ func TestADD08_WaitOn(t *testing.T) {
 				for range 10 {
 					t.Spawn(func(*Task) error { done++; return nil }, deps.InOut(&x))
 				}
-				// The last one's child does not use x: WaitOn does not wait for it.
+				// The last task's child does not use x: WaitOn does not wait for it.
 				t.Spawn(func(t *Task) error {
 					t.Spawn(func(t *Task) error { t.Blocking(func() { <-gate }); return nil })
 					done++
@@ -257,7 +257,8 @@ func TestREL01_ReleaseInBody(t *testing.T) {
 		}))
 		require.Equal(t, [8]int{1, 1, 1, 1, 1, 1, 1, 1}, segs)
 	}
-	// Weak ones, all modes in one call; what is not declared is named and the rest released.
+	// Weak accesses and all modes in one call; the error names what is not declared, and the rest
+	// is released.
 	require.NoError(t, rt.Run(bg, func(t *Task) error {
 		var a, b, c int
 		ran := make(chan struct{}, 2)
@@ -275,8 +276,9 @@ func TestREL01_ReleaseInBody(t *testing.T) {
 	}))
 }
 
-// On one worker, ready tasks run by priority, equals in the order of their becoming ready; tasks
-// without one in between; also the successor that would run next gives way.
+// On one slot, ready tasks run by priority; tasks of equal priority in the order in which they
+// became ready; tasks without a priority count as 0. The successor that would run next also takes
+// its turn.
 func TestNOSV03_PriorityOrder(t *testing.T) {
 	rt := newTestRuntime(t, Config{Workers: 1})
 	var order []int
@@ -326,7 +328,7 @@ func TestAttributesAreNotInherited(t *testing.T) {
 		if err := t.Wait(); err != nil {
 			return err
 		}
-		for range 3 * pool.Batch { // nor with the memory
+		for range 3 * pool.Batch { // nor from the last task in the memory
 			t.Spawn(func(c *Task) error {
 				if c.Label() != "" || c.priority != 0 || c.node.Flags != flagLeaf {
 					return errors.New("inherited with the memory")
@@ -444,7 +446,7 @@ func TestNOSV05_RuntimeInRuntime(t *testing.T) {
 	require.ErrorIs(t, err, errBody)
 }
 
-// A task that is over refuses its methods. What is asked here are tasks that nothing reuses.
+// A task that is over refuses its methods. The test calls them on tasks whose memory is not reused.
 func TestTaskUsedAfterEnd(t *testing.T) {
 	rt := newTestRuntime(t, Config{Workers: 1})
 	var old *Task
@@ -492,8 +494,8 @@ func TestSpawnWithIllegalAccess(t *testing.T) {
 	require.NoError(t, rt.Run(context.Background(), func(t *Task) error { return countTo(t, 10, &n) }))
 }
 
-// So many bodies are on one stack, and no more: the next one, undeferred or awaited, has a
-// goroutine of its own.
+// A stack has a bounded number of bodies: the next body, undeferred or run by Wait, gets another
+// goroutine.
 func TestBodiesOnOneStack(t *testing.T) {
 	skipInLintMode(t, "bodies have goroutines of their own there")
 	if sched.Goid() == 0 {
@@ -511,7 +513,7 @@ func TestBodiesOnOneStack(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			rt := newTestRuntime(t, Config{Workers: 1})
-			var stacks []int // of each, in their order, how many bodies began on it
+			var stacks []int // by goroutine, in their order: how many bodies began on it
 			last := uintptr(0)
 			bodies := 0
 			var next func(t *Task) error
@@ -532,8 +534,8 @@ func TestBodiesOnOneStack(t *testing.T) {
 	}
 }
 
-// What becomes ready by the end of the last descendant is queued before Wait returns: another slot
-// runs it while the body goes on.
+// A task that becomes ready by the end of the last descendant is queued before Wait returns:
+// another slot runs it while the body goes on.
 func TestWaitQueuesWhatItMadeReady(t *testing.T) {
 	for _, waits := range []bool{false, true} { // whether the child waits for its own
 		rt := newTestRuntime(t, Config{Workers: 2})
@@ -567,8 +569,8 @@ func TestWaitQueuesWhatItMadeReady(t *testing.T) {
 	}
 }
 
-// What becomes ready by the end of a child runs on top of the body that waits, as what was ready
-// before does: the body keeps its slot.
+// A task that becomes ready by the end of a child runs on top of the body that waits, like a task
+// that was ready before: the body keeps its slot.
 func TestWaitRunsWhatItMadeReady(t *testing.T) {
 	skipInLintMode(t, "bodies have goroutines of their own there")
 	rt := newTestRuntime(t, Config{Workers: 1})

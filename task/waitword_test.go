@@ -10,7 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// Who waits and who finishes agree, whichever comes first.
+// Waiter and finisher agree, whichever comes first.
 func TestWaitWord(t *testing.T) {
 	var a waitWord
 	require.True(t, a.wait())

@@ -22,7 +22,7 @@ import (
 
 var bg = context.Background()
 
-// reports is where a watchdog writes, and what a test waits for.
+// reports is the Writer of a watchdog; tests wait for what it gets.
 type reports struct {
 	mu   sync.Mutex
 	text string
@@ -50,14 +50,13 @@ func (r *reports) take() string {
 	return s
 }
 
-// line returns this file's name and the line of the caller, as a report gives them, moved by so
-// many lines.
+// line returns this file's name and the line of the caller plus by, as in a report.
 func line(by int) string {
 	_, file, n, _ := runtime.Caller(1)
 	return fmt.Sprintf("%s:%d", file, n+by)
 }
 
-// newWatched opens a runtime with a watchdog that reports to the returned place.
+// newWatched opens a runtime with a watchdog, and returns its reports too.
 func newWatched(t *testing.T, workers int) (*task.Runtime, *reports) {
 	r := newReports()
 	rt := task.New(task.Config{Workers: workers, Watchdog: 20 * time.Millisecond, Reports: r})
@@ -65,7 +64,7 @@ func newWatched(t *testing.T, workers int) (*task.Runtime, *reports) {
 	return rt, r
 }
 
-// contains requires that each of parts is in the text, in this order. %s stands for a place.
+// inOrder requires that each of parts is in the text, in this order.
 func inOrder(t *testing.T, text string, parts ...string) {
 	t.Helper()
 	rest := text
@@ -76,7 +75,8 @@ func inOrder(t *testing.T, text string, parts ...string) {
 	}
 }
 
-// A Hold that nobody ends is named with the task, the line of the Hold, and who waits for it.
+// An event that never ends is reported with its task, the line of the Hold, and the tasks that wait
+// for it.
 func TestWatchdogForgottenHold(t *testing.T) {
 	for _, workers := range []int{1, 2} {
 		rt, got := newWatched(t, workers)
@@ -114,15 +114,15 @@ func TestWatchdogForgottenHold(t *testing.T) {
 	}
 }
 
-// What waits for itself is named at once, with each step; nothing else is.
+// A cycle of tasks that wait for each other is reported at once, with each step; nothing else is.
 func TestWatchdogCycle(t *testing.T) {
 	var x, y int
 	for _, c := range []struct {
 		name  string
 		main  func(t *task.Task, both *sync.WaitGroup) error
-		steps []string // with the next one after each
+		steps []string // each followed by the next
 
-		forever bool // nothing ends it: tasks that wait for objects are not cancelled
+		forever bool // the cycle never ends: tasks that wait for objects are not cancelled
 	}{
 		{"a Mutex and a child", func(t *task.Task, _ *sync.WaitGroup) error {
 			var m task.Mutex
@@ -227,8 +227,8 @@ func TestWatchdogCycle(t *testing.T) {
 	}
 }
 
-// Tasks that work for long, those that wait for such, and those that sleep are not stuck.
-// Everything is looked at while thousands of tasks of all kinds come and go.
+// Tasks that work for long, tasks that wait for these, and tasks that sleep are not stuck. The
+// watchdog checks while thousands of tasks of all kinds come and go.
 func TestWatchdogHammerHealthy(t *testing.T) {
 	got := newReports()
 	rt := task.New(task.Config{Workers: 4, Watchdog: time.Minute, Reports: got})
@@ -305,12 +305,12 @@ func TestWatchdogHammerHealthy(t *testing.T) {
 	require.Positive(t, sum)
 }
 
-// The states, as the list of tasks tells them.
+// The states, as the list of tasks gives them.
 func TestWatchdogStates(t *testing.T) {
 	rt := task.New(task.Config{Workers: 1, Watchdog: time.Hour, Reports: newReports()})
 	defer func() { require.NoError(t, rt.Close()) }()
 	var x, y int
-	var mu sync.Mutex // of ends: what orders those who use it is not declared
+	var mu sync.Mutex // guards ends: no accesses order the tasks that use it
 	ends := map[string]func(error){}
 	keep := func(name string, end func(error)) {
 		mu.Lock()

@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: The weft authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package record records the events of a runtime of tasks. README.md of package task, "Events",
-// says which.
+// Package record records the events of a runtime of tasks. README.md of package task, "Trace
+// events", says which.
 package record
 
 import (

@@ -18,8 +18,8 @@ import (
 	"weft/internal/order"
 )
 
-// The model is package order, with the ends of tasks. A stage plays random programs, and after each
-// step exactly those tasks run that the model lets run.
+// The model is package order, with the ends of tasks. A harness runs random programs, and after
+// each step exactly those tasks run that the model lets run.
 
 // mtask is a task of the model.
 type mtask struct {
@@ -38,7 +38,7 @@ type mtask struct {
 	until       func() bool // what the body waits for; nil if it does not
 }
 
-// object is what package order has for an object by name.
+// object returns package order's access to the object name.
 func object(name string, mode deps.Mode, weak bool) order.Access {
 	at := uintptr(name[0])
 	return order.Access{Lo: at, Hi: at + 1, Object: true, Mode: order.Mode(mode), Weak: weak}
@@ -64,8 +64,8 @@ func (t *mtask) deep() bool {
 	return t.bodyOver && t.events == 0 && !slices.ContainsFunc(t.kids, func(c *mtask) bool { return !c.deep() })
 }
 
-// given: the task itself has given the object up.
-func (t *mtask) given(u *order.Entry) bool {
+// hasReleased reports whether the task itself has released u.
+func (t *mtask) hasReleased(u *order.Entry) bool {
 	return t.released[u] || t.bodyOver && t.events == 0 && (!t.wait || t.deep())
 }
 
@@ -73,25 +73,25 @@ func (p *mplay) mayStart(t *mtask) bool {
 	may := true
 	t.order.Before(func(u *order.Entry, _, _ uintptr) bool {
 		i := slices.IndexFunc(p.all, func(x *mtask) bool { return x.order == u.Task })
-		given := p.all[i].given(u)
-		may = may && given
-		return given
+		released := p.all[i].hasReleased(u)
+		may = may && released
+		return released
 	})
 	return may
 }
 
 func (t *mtask) running() bool { return t.started && !t.bodyOver && t.until == nil }
 
-// mplay plays a random program on a stage and in the model.
+// mplay runs a random program in a harness and in the model.
 type mplay struct {
 	rng    *rand.Rand
-	s      *stage
+	s      *harness
 	main   *mtask
 	all    []*mtask // in the order of creation
 	script []string
 }
 
-// step plays one line, after do has done it in the model, and compares.
+// step runs one line, after do has run it in the model, and compares.
 func (p *mplay) step(t *testing.T, what string, line string, do func()) {
 	p.script = append(p.script, line)
 	do()
@@ -118,10 +118,10 @@ func (p *mplay) step(t *testing.T, what string, line string, do func()) {
 		}
 	}
 	p.s.step(strings.Fields(line))
-	require.Equal(t, want, p.s.shown(), "%s, after\n%s", what, strings.Join(p.script, "\n"))
+	require.Equal(t, want, p.s.states(), "%s, after\n%s", what, strings.Join(p.script, "\n"))
 }
 
-var stageModes = []struct {
+var modelModes = []struct {
 	word string
 	mode deps.Mode
 }{{"in", deps.ModeIn}, {"in", deps.ModeIn}, {"inout", deps.ModeInOut}, {"out", deps.ModeInOut}, {"concurrent", deps.ModeConcurrent}}
@@ -135,7 +135,7 @@ func (p *mplay) accesses(t *mtask) (words string, list []order.Access) {
 		if own != nil && t.released[own] || own == nil && t != p.main && p.rng.IntN(8) > 0 {
 			continue
 		}
-		m := stageModes[p.rng.IntN(len(stageModes))]
+		m := modelModes[p.rng.IntN(len(modelModes))]
 		a := object(obj, m.mode, p.rng.IntN(3) == 0)
 		word := m.word + "(" + obj + ")"
 		if a.Weak {
@@ -147,7 +147,7 @@ func (p *mplay) accesses(t *mtask) (words string, list []order.Access) {
 	return words, list
 }
 
-// one plays one random step; false if there is nothing left to do.
+// one runs one random step; it returns false if there is nothing left to do.
 func (p *mplay) one(t *testing.T, what string, tasks int) bool {
 	var able, holding []*mtask
 	for _, x := range p.all {
@@ -223,11 +223,12 @@ func (p *mplay) one(t *testing.T, what string, tasks int) bool {
 	return true
 }
 
-var stageSeed = flag.Uint64("task.stage", 0, "play only the random stage of this seed")
+var modelSeed = flag.Uint64("task.steps", 0, "run only TestRandomSteps' program of this seed")
 
 // Random programs of nested tasks, with weak accesses, Release, events, Wait, WaitOn, and
-// undeferred, final and waiting tasks: after each step exactly what the model lets run does run.
-func TestStageRandom(t *testing.T) {
+// undeferred, final and waiting tasks: after each step exactly those tasks run that the model lets
+// run.
+func TestRandomSteps(t *testing.T) {
 	skipInLintMode(t, "the program uses what its tasks have not declared, on purpose, and debug mode, which lint mode includes, ends the run")
 	watch(t)
 	programs := uint64(300)
@@ -236,8 +237,8 @@ func TestStageRandom(t *testing.T) {
 	}
 	first := uint64(time.Now().UnixNano())
 	last := first + programs
-	if *stageSeed != 0 {
-		first, last = *stageSeed, *stageSeed+1
+	if *modelSeed != 0 {
+		first, last = *modelSeed, *modelSeed+1
 	}
 	var rts []*Runtime
 	for i := range 4 {
@@ -248,10 +249,10 @@ func TestStageRandom(t *testing.T) {
 	steps := 0
 	for seed := first; seed < last; seed++ {
 		rng := rand.New(rand.NewPCG(seed, 3))
-		p := &mplay{rng: rng, s: newStage(t, rts[seed%4], gateKind(rng.IntN(int(gateKinds))))}
+		p := &mplay{rng: rng, s: newHarness(t, rts[seed%4], gateKind(rng.IntN(int(gateKinds))))}
 		p.main = &mtask{name: "main", started: true, order: new(order.Task)}
 		p.all = []*mtask{p.main}
-		what := fmt.Sprintf("-task.stage %d, %d workers, gate %v", seed, p.s.rt.Workers(), p.s.gate)
+		what := fmt.Sprintf("-task.steps %d, %d workers, gate %v", seed, p.s.rt.Workers(), p.s.gate)
 		p.s.run(func() {
 			for range 150 {
 				if !p.one(t, what, 8+int(seed%20)) {

@@ -11,11 +11,11 @@ import (
 	"weft/internal/chain"
 )
 
-// arm has the edges of a run wait for their first objects.
-func (g *given) arm(c *chain.Cycle, k int) {
+// arm makes each edge of a run wait for the first of its accesses.
+func (g *earlyRelease) arm(c *chain.Cycle, k int) {
 	edges := c.Edges(k)
 	if g.next == nil {
-		g.wait, g.next = make([]int32, len(g.uses)), make([]int32, len(edges))
+		g.wait, g.next = make([]int32, len(g.released)), make([]int32, len(edges))
 	}
 	clear(g.wait)
 	for i := len(edges) - 1; i >= 0; i-- {
@@ -26,62 +26,64 @@ func (g *given) arm(c *chain.Cycle, k int) {
 	g.armed = true
 }
 
-// giveEarly is Release for a recorded task. An edge stands for some of the task's objects, and is
-// followed when all of them are given up and no child is left that may use them.
-func (t *Task) giveEarly(s *slot, accs []chain.Access) error {
+// releaseEarly is Release for a recorded task. An edge stands for some of the task's accesses. It
+// is followed when all of them are released and the task has no live child, which might use the
+// objects.
+func (t *Task) releaseEarly(s *slot, accs []chain.Access) error {
 	r, p := t.recorded()
 	k := t.part()
 	if k == r.control {
 		return fmt.Errorf("task: Release in the condition of a loop, which has no accesses")
 	}
-	g := r.begin(p, k)
-	t.node.Flags |= flagLongSpawn // children may not name what is given up
+	g := r.beginRelease(p, k)
+	t.node.Flags |= flagLongSpawn // so that Spawn calls refuseReleased
 	var first error
 	for _, a := range accs {
 		if a.Reduced() == nil {
-			// what children have contributed is combined first: by a child, so that the edge waits
+			// what children have contributed is combined first, by a child, so the edge waits for
+			// it
 			s = t.beforeRelease(a)
 		}
-		a, err := t.giveShare(s, a)
+		a, err := t.releaseShare(s, a)
 		lo, hi := 0, 0
 		if err == nil && a.Reduced() == nil {
 			lo, hi, err = r.cycle.Find(k, a)
 		}
-		if err == nil && slices.Contains(g.uses[lo:hi], true) {
+		if err == nil && slices.Contains(g.released[lo:hi], true) {
 			err = fmt.Errorf("task: Release of %v: the task has given it up before, or a part of it", a)
 		}
 		if err != nil {
 			first = cmp.Or(first, err)
 			continue
 		}
-		g.give(lo, hi)
+		g.mark(lo, hi)
 		if s.probe != nil {
 			s.probe.Releases(t.id, t.notes(), a)
 		}
 	}
 	left := t.spawned + t.count.Load()
-	if s.overOf == t {
-		left -= s.overN
+	if s.delayedOf == t {
+		left -= s.delayedN
 	}
 	if left == 0 {
-		r.passGiven(p, k, &s.flow)
+		r.passReleased(p, k, &s.flow)
 		s.settle(false)
 	}
 	return first
 }
 
-// give notes that the uses from lo to hi are given up.
-func (g *given) give(lo, hi int) {
+// mark marks the accesses from lo to hi (without hi) as released.
+func (g *earlyRelease) mark(lo, hi int) {
 	for i := lo; i < hi; i++ {
-		g.uses[i] = true
+		g.released[i] = true
 		g.fresh = append(g.fresh, int32(i))
 		g.n++
 	}
 }
 
-// giveShare gives t's copy back if a is a Reduce access, and returns the access of the graph in its
-// place; a itself if there is none.
-func (t *Task) giveShare(s *slot, a chain.Access) (chain.Access, error) {
+// releaseShare returns t's copy to its group if a is a Reduce access. It returns the access that
+// the graph has instead of a; a itself if there is none.
+func (t *Task) releaseShare(s *slot, a chain.Access) (chain.Access, error) {
 	r := a.Reduced()
 	if r == nil {
 		if t.more != nil && sharesOf(t.more).Meeting(a, nil) != nil {
@@ -95,7 +97,7 @@ func (t *Task) giveShare(s *slot, a chain.Access) (chain.Access, error) {
 		return a, fmt.Errorf("task: Release of %v: the task has not declared it", a)
 	case p.weak != a.IsWeak():
 		return a, fmt.Errorf("task: Release of %v: the task has declared it in the other strength", a)
-	case p.given:
+	case p.released:
 		return a, fmt.Errorf("task: Release of %v: the task has given it up before", a)
 	}
 	p.release(s)
@@ -105,26 +107,27 @@ func (t *Task) giveShare(s *slot, a chain.Access) (chain.Access, error) {
 	return r.Concurrent(), nil
 }
 
-// begin makes p, the part at k, ready for Release.
-func (r *replay) begin(p *part, k int) *given {
-	g := p.given
+// beginRelease prepares p, the part at k, for Release.
+func (r *replay) beginRelease(p *part, k int) *earlyRelease {
+	g := p.early
 	if g == nil {
-		g = &given{uses: make([]bool, len(r.cycle.Accesses(k))), passed: make([]bool, p.to-p.from)}
-		p.given = g
+		g = &earlyRelease{released: make([]bool, len(r.cycle.Accesses(k))), passed: make([]bool, p.to-p.from)}
+		p.early = g
 	}
-	if !g.late && r.control >= 0 {
-		// The control task waits for the last tasks of the round only, which need not be over after
-		// p now: it is to wait for p as well. It has not started, since nothing of p has been
-		// passed on.
-		g.late = true                                      //bug:control
+	if !g.holdsControl && r.control >= 0 {
+		// The control task waits for the last tasks of the round only. After a Release these may
+		// end before p does, so the control task has to wait for p as well. It has not started,
+		// since p has not passed anything on.
+		g.holdsControl = true                              //bug:control
 		r.parts[r.control].state.Add(^uint32(arrival - 1)) //bug:control
 	}
 	return g
 }
 
-// passGiven tells the successors of p, the part at k, that wait for nothing but what is given up.
-func (r *replay) passGiven(p *part, k int, f *chain.Flow) {
-	g, edges := p.given, r.cycle.Edges(k)
+// passReleased sends an arrival along each edge of p, the part at k, of which all accesses are
+// released.
+func (r *replay) passReleased(p *part, k int, f *chain.Flow) {
+	g, edges := p.early, r.cycle.Edges(k)
 	if !g.armed {
 		g.arm(r.cycle, k)
 	}
@@ -133,8 +136,8 @@ func (r *replay) passGiven(p *part, k int, f *chain.Flow) {
 		for g.wait[u] = 0; i != 0; {
 			e := int(i - 1)
 			i = g.next[e]
-			if open := g.open(r.cycle.Objects(edges[e]), u); open >= 0 {
-				g.next[e], g.wait[open] = g.wait[open], int32(e)+1
+			if held := g.firstHeld(r.cycle.Objects(edges[e]), u); held >= 0 {
+				g.next[e], g.wait[held] = g.wait[held], int32(e)+1
 				continue
 			}
 			g.passed[e] = true
@@ -144,47 +147,47 @@ func (r *replay) passGiven(p *part, k int, f *chain.Flow) {
 	g.fresh = g.fresh[:0]
 }
 
-// open returns the first of set behind u, which is in it, that is not given up; -1 if there is
-// none.
-func (g *given) open(set []int32, u int32) int32 {
+// firstHeld returns the first access in set, from u on, that is not released; -1 if there is none.
+// u is in set.
+func (g *earlyRelease) firstHeld(set []int32, u int32) int32 {
 	at, _ := slices.BinarySearch(set, u)
 	for _, i := range set[at:] {
-		if !g.uses[i] { //bug:object
+		if !g.released[i] { //bug:object
 			return i
 		}
 	}
 	return -1
 }
 
-// passRest tells the successors of p that have not been told, and makes p.given ready for the next
-// run.
+// passRest sends the arrivals that passReleased has not sent, and resets p.early for the next run.
 func (r *replay) passRest(p *part, f *chain.Flow) {
-	g := p.given
+	g := p.early
 	g.n, g.armed, g.fresh = 0, false, g.fresh[:0]
-	clear(g.uses)
+	clear(g.released)
 	for i, to := range r.next[p.from:p.to] {
 		if !g.passed[i] { //bug:once
 			r.arrive(to, f)
 		}
 		g.passed[i] = false
 	}
-	if g.late {
-		g.late = false
+	if g.holdsControl {
+		g.holdsControl = false
 		r.arrive(int32(r.control), f)
 	}
 }
 
-// refuseGiven panics if a child of t, a recorded task, is to access an object that t has given up.
-func (t *Task) refuseGiven(accs []chain.Access) {
+// refuseReleased panics if a child of t, a recorded task, is to access an object that t has
+// released.
+func (t *Task) refuseReleased(accs []chain.Access) {
 	r, p := t.recorded()
-	if p.given == nil || p.given.n == 0 {
+	if p.early == nil || p.early.n == 0 {
 		return
 	}
 	k := t.part()
 	for _, a := range accs {
 		lo, hi := r.cycle.Meeting(k, a)
 		for i := lo; i < hi; i++ {
-			if p.given.uses[i] && a.Meets(r.cycle.Accesses(k)[i]) {
+			if p.early.released[i] && a.Meets(r.cycle.Accesses(k)[i]) {
 				panic(fmt.Sprintf("task: a child accesses %v, which its parent has given up by Release", a))
 			}
 		}
@@ -194,13 +197,14 @@ func (t *Task) refuseGiven(accs []chain.Access) {
 // part returns which part of its loop t is. Precondition: flagRecorded.
 func (t *Task) part() int { return int(t.node.Number()) }
 
-// recorded returns where t, which has flagRecorded, was recorded.
+// recorded returns the loop and the part of t. Precondition: flagRecorded.
 func (t *Task) recorded() (*replay, *part) {
 	r := t.parent().more.replay
 	return r, &r.parts[t.part()]
 }
 
-// arrive tells the part at k that one of its predecessors is over.
+// arrive adds a predecessor's arrival to the part at k. If all have come, it makes the task ready,
+// or passes the arrival on if the part is a joint.
 func (r *replay) arrive(k int32, f *chain.Flow) {
 	p := &r.parts[k]
 	if p.state.Add(arrival) != 0 { //bug:cut-off
@@ -211,7 +215,7 @@ func (r *replay) arrive(k int32, f *chain.Flow) {
 		return
 	}
 	p.state.Add(p.own)
-	for _, to := range r.next[p.from:p.to] { // tasks, no joints
+	for _, to := range r.next[p.from:p.to] { // to tasks; a joint's successors are never joints
 		r.arrive(to, f)
 	}
 }

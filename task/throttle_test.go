@@ -17,13 +17,13 @@ import (
 	"weft/internal/leaktest"
 )
 
-// windowSlack is by how much the live children of one task may exceed its window while a slot has
-// work: the creator looks at the window once per windowLook children.
-const windowSlack = windowLook
+// throttleSlack is by how much the live children of one task may exceed Config.Window while a slot
+// has work: the creator checks the throttle once per throttleEvery children.
+const throttleSlack = throttleEvery
 
-// Live tasks stay within the window: a creator that is faster than its children waits. The chain
-// never lets all slots idle, so that nothing excuses an excess.
-func TestADD01_WindowBoundsLiveTasks(t *testing.T) {
+// The throttle bounds the live tasks: a creator that is faster than its children waits. With the
+// chain the slots never all park, so the bound holds without exception.
+func TestADD01_ThrottleBoundsLiveTasks(t *testing.T) {
 	for _, workers := range []int{1, 2, 3} {
 		for _, window := range []int{2, 16, 100, 1000} {
 			for _, chain := range []bool{true, false} {
@@ -45,14 +45,14 @@ func TestADD01_WindowBoundsLiveTasks(t *testing.T) {
 					return nil
 				}))
 				require.EqualValues(t, n, over.Load())
-				require.LessOrEqual(t, most, int64(window+windowSlack), "workers %d, window %d, chain %v", workers, window, chain)
+				require.LessOrEqual(t, most, int64(window+throttleSlack), "workers %d, window %d, chain %v", workers, window, chain)
 			}
 		}
 	}
 }
 
-// Without a window the creator never waits.
-func TestNoWindow(t *testing.T) {
+// Without the throttle the creator never waits.
+func TestNoThrottle(t *testing.T) {
 	rt := newTestRuntime(t, Config{Workers: 1, Window: -1})
 	ran := 0
 	require.NoError(t, rt.Run(bg, func(t *Task) error {
@@ -67,8 +67,8 @@ func TestNoWindow(t *testing.T) {
 	require.Equal(t, 3*env.DefaultWindow, ran)
 }
 
-// The memory of a long chain is bounded by the window, not by its length.
-func TestADD01_WindowBoundsMemory(t *testing.T) {
+// The memory of a long chain is bounded by the throttle, not by its length.
+func TestADD01_ThrottleBoundsMemory(t *testing.T) {
 	n := 2_000_000
 	if underRace || testing.Short() {
 		n = 100_000
@@ -93,14 +93,14 @@ func TestADD01_WindowBoundsMemory(t *testing.T) {
 		}))
 		require.Equal(t, n, x)
 		// A live task and its closure take less than a kilobyte; the free ones are as many again.
-		require.Less(t, most, uint64(4*(env.DefaultWindow+windowSlack)<<10))
+		require.Less(t, most, uint64(4*(env.DefaultWindow+throttleSlack)<<10))
 	}
 }
 
-// Programs that a window could hold up, with the smallest window and larger ones.
-func TestWindowNeverDeadlocks(t *testing.T) {
+// Programs that the throttle could hold up, with the smallest Config.Window and larger ones.
+func TestThrottleNeverDeadlocks(t *testing.T) {
 	programs := map[string]func(n int) func(*Task) error{
-		// The first task's event is ended by the last task, more than a window later.
+		// The last task, spawned more than Config.Window tasks later, ends the first task's event.
 		"event ended by a later task": func(n int) func(*Task) error {
 			return func(t *Task) error {
 				x := 0
@@ -180,7 +180,7 @@ func TestWindowNeverDeadlocks(t *testing.T) {
 				return nil
 			}
 		},
-		// Two creators, each waiting in its window for a task that the other has not made yet.
+		// Two throttled creators, each of which needs a task that the other has not spawned yet.
 		"creators that need each other": func(n int) func(*Task) error {
 			return func(t *Task) error {
 				a, b := make(chan func(error), 1), make(chan func(error), 1)
@@ -218,16 +218,16 @@ func TestWindowNeverDeadlocks(t *testing.T) {
 			for _, workers := range []int{1, 2, 3} {
 				for _, window := range []int{2, 16, 65} {
 					rt := newTestRuntime(t, Config{Workers: workers, Window: window})
-					// Three looks at the window, each of which may have to wait for the time of a
-					// stall.
-					require.NoError(t, rt.Run(bg, program(3*windowLook+8)), "workers %d, window %d", workers, window)
+					// Three checks of the throttle, each of which may have to wait for the backoff
+					// timer.
+					require.NoError(t, rt.Run(bg, program(3*throttleEvery+8)), "workers %d, window %d", workers, window)
 				}
 			}
 		})
 	}
 }
 
-// All creators that wait go on, however many they are: when all slots have nothing to do, and when
+// All throttled creators go on, however many there are: when no slot has anything to do, and when
 // what their children wait for comes.
 func TestManyCreatorsWait(t *testing.T) {
 	for _, creators := range []int{1, 7, 8, 9, 16, 17, 30} {
@@ -244,7 +244,7 @@ func TestManyCreatorsWait(t *testing.T) {
 					for i := 0; !stop.Load(); i++ {
 						t.Spawn(func(*Task) error { ran.Add(1); return nil }, deps.In(&x))
 						made.Add(1)
-						if i == windowLook {
+						if i == throttleEvery {
 							resumed.Add(1)
 						}
 					}
@@ -253,20 +253,20 @@ func TestManyCreatorsWait(t *testing.T) {
 			}
 			t.Blocking(func() {
 				<-begun
-				until(func() bool { return int(resumed.Load()) == creators && int(rt.window.n.Load()) == creators })
+				until(func() bool { return int(resumed.Load()) == creators && int(rt.throttle.n.Load()) == creators })
 			})
 			stop.Store(true)
 			end(nil)
 			return t.Wait()
 		}))
 		require.Equal(t, made.Load(), ran.Load())
-		require.Zero(t, rt.window.n.Load())
-		require.Empty(t, rt.window.list)
+		require.Zero(t, rt.throttle.n.Load())
+		require.Empty(t, rt.throttle.list)
 	}
 }
 
-// A creator in its window goes on when the run ends early, and then skips the rest.
-func TestWindowAndFailure(t *testing.T) {
+// A throttled creator goes on when the run ends early, and then skips the rest.
+func TestThrottleAndFailure(t *testing.T) {
 	rt := newTestRuntime(t, Config{Workers: 2, Window: 2})
 	for range 20 {
 		made := 0
@@ -294,7 +294,7 @@ func TestHundredThousandBlocked(t *testing.T) {
 	if underRace || testing.Short() {
 		n = 10_000
 	}
-	if !leaktest.Alone(t) { // what earlier tests have left of stacks would be counted
+	if !leaktest.Alone(t) { // stacks that earlier tests have left would be counted
 		return
 	}
 	rt := newTestRuntime(t, Config{Workers: 2})

@@ -13,7 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// What a run waits for is not said while a body of it computes, but for what is in Blocking.
+// While a body computes, the report of an overdue run names only tasks in Blocking.
 func TestHoldersWhileABodyComputes(t *testing.T) {
 	for _, blocking := range []bool{false, true} {
 		rt := newTestRuntime(t, Config{Workers: 2})
@@ -24,7 +24,7 @@ func TestHoldersWhileABodyComputes(t *testing.T) {
 		bad := errors.New("bad")
 		go func() {
 			over <- rt.Run(bg, func(t *Task) error {
-				t.Spawn(func(t *Task) error { // waits for what computes
+				t.Spawn(func(t *Task) error { // waits for the body that computes
 					t.Spawn(func(t *Task) error {
 						runs.Store(t.run)
 						for !stop.Load() {
@@ -56,16 +56,16 @@ func TestHoldersWhileABodyComputes(t *testing.T) {
 			runtime.Gosched()
 		}
 		var pauses []time.Duration
-		if !blocking { // it is looked for again, later
-			l := &runs.Load().late
+		if !blocking { // the check is repeated, after longer and longer pauses
+			l := &runs.Load().overdue
 			l.mu.Lock()
 			l.timer.Stop()
 			l.mu.Unlock()
 			for range 3 {
-				rt.looked.mu.Lock()
-				rt.looked.at = time.Time{} // nobody has looked a short time ago
-				rt.looked.mu.Unlock()
-				l.tellHolders(runs.Load(), bad)
+				rt.holderChecks.mu.Lock()
+				rt.holderChecks.at = time.Time{} // as if the last check were long ago
+				rt.holderChecks.mu.Unlock()
+				l.reportHolders(runs.Load(), bad)
 				l.mu.Lock()
 				if l.timer.Stop() {
 					pauses = append(pauses, l.pause)
@@ -81,16 +81,16 @@ func TestHoldersWhileABodyComputes(t *testing.T) {
 		}
 		require.Equal(t, blocking, len(said) > 0)
 		if !blocking {
-			require.Equal(t, []time.Duration{2 * lateHolders, 4 * lateHolders, 8 * lateHolders}, pauses)
+			require.Equal(t, []time.Duration{2 * holdersAfter, 4 * holdersAfter, 8 * holdersAfter}, pauses)
 		}
 	}
 }
 
-// However many runs have ended early, and are not over, few look what they wait for.
-func TestHoldersAreLookedForSeldom(t *testing.T) {
+// However many runs are overdue, they rarely check what they wait for.
+func TestHoldersAreCheckedSeldom(t *testing.T) {
 	rt := newTestRuntime(t, Config{Workers: 1})
-	require.True(t, rt.looked.mayLook())
+	require.True(t, rt.holderChecks.allow())
 	for range 100 {
-		require.False(t, rt.looked.mayLook())
+		require.False(t, rt.holderChecks.allow())
 	}
 }

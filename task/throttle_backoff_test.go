@@ -13,8 +13,8 @@ import (
 	"weft/deps"
 )
 
-// messages makes n steps of tasks, of which each step waits for an event that comes from elsewhere,
-// and returns how many were alive at most.
+// messages spawns n steps of tasks. Each step waits for an event that a goroutine outside ends.
+// messages returns how many tasks were alive at most.
 func messages(rt *Runtime, n int) (most int64, err error) {
 	var live atomic.Int64
 	events := make(chan func(error), n)
@@ -43,27 +43,27 @@ func messages(rt *Runtime, n int) (most int64, err error) {
 	return most, err
 }
 
-// A creator does not run ahead whenever its children wait for messages, which come.
-func TestWindowHoldsWhileMessagesCome(t *testing.T) {
-	const window, steps = 128, 2000
+// A creator stays throttled while its children wait for messages that come.
+func TestThrottleHoldsWhileMessagesCome(t *testing.T) {
+	const bound, steps = 128, 2000
 	for _, workers := range []int{1, 2} {
-		rt := newTestRuntime(t, Config{Workers: workers, Window: window})
-		rt.window.later.min = time.Hour // so nothing but the events lets it go on
+		rt := newTestRuntime(t, Config{Workers: workers, Window: bound})
+		rt.throttle.backoff.min = time.Hour // so only the events let it go on
 		most, err := messages(rt, steps)
 		require.NoError(t, err)
-		require.LessOrEqual(t, most, int64(window+2*windowLook))
+		require.LessOrEqual(t, most, int64(bound+2*throttleEvery))
 	}
 }
 
-// If they do not come until the creator goes on, it does, again and again.
-func TestWindowGivesWayToWhatIsNotMadeYet(t *testing.T) {
+// If the messages do not come before the creator goes on, it goes on, again and again.
+func TestThrottleYieldsToUnspawnedTasks(t *testing.T) {
 	rt := newTestRuntime(t, Config{Workers: 2, Window: 8})
 	for range 3 {
 		require.NoError(t, rt.Run(bg, func(t *Task) error {
 			x := 0
 			event := make(chan func(error), 1)
 			t.Spawn(func(t *Task) error { event <- t.Hold(); return nil }, deps.InOut(&x))
-			for range 10 * windowLook {
+			for range 10 * throttleEvery {
 				t.Spawn(func(*Task) error { return nil }, deps.In(&x))
 			}
 			t.Blocking(func() { (<-event)(nil) })
