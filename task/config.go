@@ -109,7 +109,7 @@ func (c Config) withDefaults() (Config, error) {
 	}
 	switch {
 	case c.Workers < 1 || c.Workers > env.MaxWorkers:
-		return c, fmt.Errorf("task: Config.Workers is %d; legal are 1 to %d, and 0 for GOMAXPROCS", c.Workers, env.MaxWorkers)
+		return c, fmt.Errorf("task: Config.Workers is %d; legal are 1 to %d, and 0 for the default (WEFT_WORKERS, or one per processor)", c.Workers, env.MaxWorkers)
 	case c.Window > env.MaxWindow || c.Window == 1:
 		return c, fmt.Errorf("task: Config.Window is %d; legal are 2 to %d, 0 for the default and a negative value for none", c.Window, env.MaxWindow)
 	case c.Lint && !race.Lint:

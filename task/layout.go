@@ -335,8 +335,9 @@ type earlyRelease struct {
 type recordedGroup struct {
 	r        *chain.Reduced
 	g        *chain.ReductionGroup // for the participants' next runs; changed by the combining part
-	parts    []int32      // participants
-	accesses int          // accesses to the object in the loop; counted when the recording ends
+	parts    []int32               // participants
+	// accesses to the object in the loop; counted when the recording ends
+	accesses int
 }
 
 // parked is what other goroutines may read of a task that waits without a slot. The deadlock
