@@ -333,9 +333,9 @@ type earlyRelease struct {
 // copies. In the graph their accesses are Concurrent. A separate part, which writes the object,
 // combines the copies.
 type recordedGroup struct {
-	r        *chain.Reduced
-	g        *chain.ReductionGroup // for the participants' next runs; changed by the combining part
-	parts    []int32               // participants
+	r     *chain.Reduced
+	g     *chain.ReductionGroup // for the participants' next runs; changed by the combining part
+	parts []int32               // participants
 	// accesses to the object in the loop; counted when the recording ends
 	accesses int
 }
