@@ -76,8 +76,8 @@ func TestIterNumbers(t *testing.T) {
 	rt := newTestRuntime(t, Config{Workers: 2})
 	var x int
 	var got []string
-	note := func(who string, t *Task) error {
-		got = append(got, fmt.Sprint(who, t.Iteration()))
+	note := func(label string, t *Task) error {
+		got = append(got, fmt.Sprint(label, t.Iteration()))
 		return nil
 	}
 	require.NoError(t, rt.Run(bg, func(t *Task) error {

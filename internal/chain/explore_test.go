@@ -25,14 +25,14 @@ type harness struct {
 	alive []int
 	now   int
 	stay  int // of 256: chance to go on
-	stall int // of 256: chance to stop for many steps of the others
+	pause int // of 256: chance to stop for many steps of the others
 	steps int
 	until []int // the step until which each goroutine is stopped
 	done  chan struct{}
 }
 
 func (s *harness) step() {
-	if s.r.IntN(256) < s.stall {
+	if s.r.IntN(256) < s.pause {
 		s.until[s.now] = s.steps + 1<<s.r.IntN(10)
 		s.turn()
 	} else if s.r.IntN(256) >= s.stay {
@@ -97,7 +97,7 @@ func explore(t *testing.T, p *profile, seed uint64) {
 }
 
 func (c *crew) explore(root *plan, r *rand.Rand, seed uint64) {
-	s := &harness{r: r, stay: []int{0, 64, 128, 200, 240}[r.IntN(5)], stall: []int{0, 2, 10, 30}[r.IntN(4)], done: make(chan struct{})}
+	s := &harness{r: r, stay: []int{0, 64, 128, 200, 240}[r.IntN(5)], pause: []int{0, 2, 10, 30}[r.IntN(4)], done: make(chan struct{})}
 	c.turn = s.turn
 	c.begin(root)
 	xatomic.Step = s.step

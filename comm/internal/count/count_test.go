@@ -15,9 +15,9 @@ import (
 	"weft/internal/env"
 )
 
-// wanted sets the environment. It returns the settings, and the builder that receives the
+// newTestSettings sets the environment. It returns the settings, and the builder that receives the
 // histogram.
-func wanted(t *testing.T, peers bool, vars ...string) (*Settings, *strings.Builder) {
+func newTestSettings(t *testing.T, peers bool, vars ...string) (*Settings, *strings.Builder) {
 	t.Helper()
 	for _, name := range []string{env.Histogram.Name, env.HistogramMin.Name, env.HistogramMax.Name, env.HistogramShift.Name, env.HistogramTypes.Name, env.Stats.Name} {
 		t.Setenv(name, "")
@@ -36,7 +36,7 @@ func wanted(t *testing.T, peers bool, vars ...string) (*Settings, *strings.Build
 // the file names them. Communicators with the same number and different ranks stay apart.
 func TestPublish(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "stats")
-	s, out := wanted(t, false, env.Histogram.Name+"=1", env.HistogramMax.Name+"=256", env.HistogramShift.Name+"=2", env.Stats.Name+"="+file)
+	s, out := newTestSettings(t, false, env.Histogram.Name+"=1", env.HistogramMax.Name+"=256", env.HistogramShift.Name+"=2", env.Stats.Name+"="+file)
 	require.True(t, s.peers)
 	n := s.histogram.Bins() + 1
 	bins := func(x ...uint64) []uint64 { return append(x, make([]uint64, n-len(x))...) }
@@ -82,7 +82,7 @@ func TestWhatIsCounted(t *testing.T) {
 		{program: true, env: []string{env.Histogram.Name + "=1"}, peers: true, bins: true},
 		{env: []string{env.Histogram.Name + "=1", env.HistogramTypes.Name + "=loop"}, bins: true},
 	} {
-		s, _ := wanted(t, row.program, row.env...)
+		s, _ := newTestSettings(t, row.program, row.env...)
 		require.Equal(t, row.none, s == nil, row)
 		rank := NewRank(s)
 		kinds := []string{"shm", "loop", "shm", "tcp"}
@@ -129,7 +129,7 @@ func TestWhatIsCounted(t *testing.T) {
 
 // The error of different settings has both texts.
 func TestDifferent(t *testing.T) {
-	s, _ := wanted(t, false, env.Histogram.Name+"=1")
+	s, _ := newTestSettings(t, false, env.Histogram.Name+"=1")
 	require.ErrorContains(t, Different(0, 2, s.Text(), nil), "rank 0 and rank 2 have different settings")
 	require.ErrorContains(t, Different(0, 2, s.Text(), nil), string(s.Text())+" and none")
 	require.ErrorContains(t, Different(0, 2, []byte{}, []byte("x")), ": none and x")

@@ -12,7 +12,7 @@ import (
 
 // cell holds what one rank publishes of one collective. Its rank fills the cell and publishes it by
 // storing state. The rank may fill the cell again once all ranks have finished that collective.
-// README.md has the states and who may write the cell in each.
+// README.md has the states and which goroutine may write the cell in each.
 type cell struct {
 	state xatomic.Uint64 // number<<phaseBits | phase; written last
 	what  coll.Collective
