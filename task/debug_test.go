@@ -258,14 +258,14 @@ func TestDebugRightPrograms(t *testing.T) {
 				return t.Wait()
 			}, deps.InOut(x))
 			return nil
-		}, []string{"not linked", "task P (", "task C (", "task G (", "has not declared it"}},
+		}, []string{"accesses do not order them", "task P (", "task C (", "task G (", "has not declared it"}},
 		{"in order by another object", func(t *Task, x, y *int) error {
 			var open func(error)
 			labelled(t, "A!", func(t *Task) error { open = t.Hold(); return nil }, deps.InOut(x), deps.InOut(y))
 			labelled(t, "P!", func(t *Task) error { labelled(t, "C", nothing, deps.InOut(x), deps.In(y)); return nil }, deps.In(y).Weak())
 			open(nil)
 			return nil
-		}, []string{"not linked", "task P (", "task C (", "task A (", "has not declared it"}},
+		}, []string{"accesses do not order them", "task P (", "task C (", "task A (", "has not declared it"}},
 		{"two modes", func(t *Task, x, y *int) error {
 			for range 10 { // one warning for all
 				labelled(t, "M", nothing, deps.In(x), deps.Concurrent(x))

@@ -167,7 +167,7 @@ func TestTwoRuntimesShareObjects(t *testing.T) {
 		}
 		wg.Wait()
 		n.require(t)
-		require.NotContains(t, said.String(), "not linked")
+		require.NotContains(t, said.String(), "do not order them")
 	}
 }
 

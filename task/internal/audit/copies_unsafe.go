@@ -13,32 +13,37 @@ import (
 	"weft/internal/order"
 )
 
-// Debug mode finds accesses that name a copy in place of what was meant. A copy cannot be told from
-// an object that is named once, which is legal, by its address. But its bytes tell, where they
-// refer to memory elsewhere:
+// Debug mode finds accesses that name a copy instead of the original. The address does not tell a
+// copy from an object that is named once, which is legal. But its bytes do, if they refer to other
+// memory. Two things are wrong:
 //
-//   - Two objects with the same bytes, a reference among them, each named by one task, one of which
-//     has declared to write its object and has not: what it wrote is behind the reference. So the
-//     two are copies of one variable, such as a loop makes for each iteration.
-//   - An object that is a slice, whose elements another task names, and that no task has changed.
+//   - Two objects have the same bytes, with a reference among them. Each is named by one task, and
+//     one of these tasks has declared to write its object and has not: it wrote what the reference
+//     refers to. So the two are copies of one variable, such as a loop makes for each iteration. A
+//     fresh object that is named once is no copy: its task writes it, or only reads it, or no other
+//     object has its bytes.
+//   - An object is a slice whose elements another task names, and no task has changed the slice.
 //
-// So the books remember for each object that a run has named how many tasks did, and its bytes when
-// it was named first and when its writers were over. They keep the object, too: its address means
-// it until the run is over. Once the main task has waited for all, only those are kept that may be
-// a copy (settle). Copies of what has no references are found by weft vet only.
+// So the audit remembers for each object that a run has named: how many tasks did, and its bytes
+// when it was named first and when its writers were over. It keeps the object too, so that its
+// address means this object until the run is over. Once the main task has waited for all tasks,
+// settle keeps only the objects that may be copies. Only weft vet finds copies that have no
+// references.
 
 const (
-	maxCopies    = 4096 // objects that a run remembers; more are not looked at
+	maxCopies    = 4096 // objects that a run remembers; more are not checked
 	maxCopyWords = 64   // of an object; larger ones are not compared
 	sliceWords   = 3
 	maxElements  = 1 << 40
-	// a word that is not as far from its own address refers to the heap (generous)
+	// a word within this distance of its object's address refers to the heap (generous)
 	heapSize = 1 << 38
-	// lengths and the program's own data are below it; Go puts the heap anywhere above, at random
+	// lengths and the addresses of the program's data are below; Go puts the heap anywhere above,
+	// at random
 	heapFrom = 1 << 32
 )
 
-// copies is what debug mode remembers of the objects that were named. All is guarded by books.mu.
+// copies is what debug mode remembers of the objects that were named. All is guarded by
+// runAudit.mu.
 type copies struct {
 	objects addrmap.Map // *named by address
 	list    []*named    // the same, and ranges
@@ -48,7 +53,7 @@ type copies struct {
 type named struct {
 	lo, hi  uintptr
 	slice   bool
-	access  chain.Access // of the first task; it keeps the object
+	decl    chain.Access // of the first task; it keeps the object
 	first   *Record
 	tasks   int
 	writes  bool // a task has declared to write it
@@ -56,29 +61,30 @@ type named struct {
 	changed bool // a task that has declared to write it has done so
 }
 
-// name notes that u's task names an object, which no other task uses at the moment.
-// +checklocks:books.mu
-func (c *copies) name(u *use) {
-	x, _ := c.objects.Get(u.lo).(*named)
-	if x == nil || x.slice != u.slice {
+// name notes that a's task names an object, which no other task uses at the moment.
+// +checklocks:runAudit.mu
+func (c *copies) name(a *access) {
+	x, _ := c.objects.Get(a.lo).(*named)
+	if x == nil || x.slice != a.slice {
 		if c.objects.Len() >= maxCopies {
 			return
 		}
-		x = &named{lo: u.lo, hi: u.hi, slice: u.slice, access: u.access, first: u.rec}
-		if n := u.hi - u.lo; !u.slice && n <= maxCopyWords*unsafe.Sizeof(n) && n%unsafe.Sizeof(n) == 0 && u.lo%unsafe.Alignof(n) == 0 {
+		x = &named{lo: a.lo, hi: a.hi, slice: a.slice, decl: a.decl, first: a.rec}
+		if n := a.hi - a.lo; !a.slice && n <= maxCopyWords*unsafe.Sizeof(n) && n%unsafe.Sizeof(n) == 0 && a.lo%unsafe.Alignof(n) == 0 {
 			x.words = make([]uintptr, n/unsafe.Sizeof(n))
-			peek(x.words, u.lo)
+			peek(x.words, a.lo)
 		}
 		c.list = append(c.list, x)
-		c.objects.Set(u.lo, x)
+		c.objects.Set(a.lo, x)
 	}
 	x.tasks++
-	x.writes = x.writes || order.Writes(u.mode) && !u.weak
+	x.writes = x.writes || order.Writes(a.mode) && !a.weak
 }
 
-// settle gives up the objects that cannot be copies, or slices beside their elements. All tasks but
-// the main one are over, so what comes is ordered behind them. How many tasks have named an address
-// stays known: it makes no copy of what is named again. +checklocks:books.mu
+// settle forgets the objects that can be neither copies nor slices whose elements are named. All
+// tasks except the main task are over, so later tasks are ordered after them. It still remembers
+// how many tasks have named an address, so that an object which is named again is not taken for a
+// copy. +checklocks:runAudit.mu
 func (c *copies) settle() {
 	c.list = slices.DeleteFunc(c.list, func(x *named) bool {
 		mayBe := x.tasks == 1 && x.refers() || len(x.words) == sliceWords
@@ -89,10 +95,10 @@ func (c *copies) settle() {
 	})
 }
 
-// over notes that u's task, which has used its object, is over. +checklocks:books.mu
-func (c *copies) over(u *use) {
-	x, _ := c.objects.Get(u.lo).(*named)
-	if x == nil || x.changed || !order.Writes(u.mode) || u.weak || len(x.words) == 0 {
+// over notes that a's task, which has used its object, is over. +checklocks:runAudit.mu
+func (c *copies) over(a *access) {
+	x, _ := c.objects.Get(a.lo).(*named)
+	if x == nil || x.changed || !order.Writes(a.mode) || a.weak || len(x.words) == 0 {
 		return
 	}
 	now := make([]uintptr, len(x.words))
@@ -117,7 +123,7 @@ func (x *named) refers() bool {
 	})
 }
 
-// elements returns where the elements are of x, if it has the words of a slice.
+// elements returns the address and the number of x's elements, if x has the words of a slice.
 func (x *named) elements() (lo, count uintptr) {
 	if len(x.words) != sliceWords || x.changed || x.words[1] > x.words[2] || x.words[2] > maxElements {
 		return 0, 0
@@ -125,7 +131,7 @@ func (x *named) elements() (lo, count uintptr) {
 	return x.words[0], x.words[2]
 }
 
-// isElement reports whether x is one of the elements, or a range that begins with one.
+// isElement reports whether x is one of count elements at lo, or a range that begins at lo.
 func (x *named) isElement(lo, count uintptr) bool {
 	size := x.hi - x.lo
 	if x.slice {
@@ -134,13 +140,13 @@ func (x *named) isElement(lo, count uintptr) bool {
 	return x.lo >= lo && (x.lo-lo)%size == 0 && (x.lo-lo)/size < count
 }
 
-// finding is two objects that are not what they seem.
+// finding is a mistake: a and b are copies, or a slice and its elements.
 type finding struct {
 	text string
 	a, b *named
 }
 
-// find returns what is wrong with the objects that a run has named. +checklocks:books.mu
+// find returns the mistakes among the objects that a run has named. +checklocks:runAudit.mu
 func (c *copies) find() (list []finding) {
 	for _, x := range c.list {
 		lo, count := x.elements()
@@ -149,7 +155,7 @@ func (c *copies) find() (list []finding) {
 		}
 		for _, y := range c.list {
 			if y != x && y.isElement(lo, count) && (x.writes || y.writes) && y.without(x) {
-				list = append(list, finding{"a task names a slice, and another one its elements: these are two objects, and nothing orders the two; name the elements in both, by chain.Slice", x, y})
+				list = append(list, finding{"a task names a slice, and another one its elements: these are two objects, and nothing orders the two; name the elements in both, by deps.Slice", x, y})
 				break
 			}
 		}
@@ -167,8 +173,8 @@ func (c *copies) find() (list []finding) {
 	return list
 }
 
-// without reports whether a task has named x and not y, as far as is known. Tasks that name both
-// are ordered by both.
+// without reports whether some task is known to have named x and not y. Tasks that name both are
+// ordered by both.
 func (x *named) without(y *named) bool { return x.first.object(y.lo) == nil || x.tasks > y.tasks }
 
 // unwritten reports whether a task has declared to write x, and has not.

@@ -10,42 +10,42 @@ import (
 	"weft/internal/addrmap"
 )
 
-// useIndex finds uses by the bytes that they are of. It divides them by length, into classes of up
-// to 1, 2, 4 … bytes, and each class by where they begin, in buckets as wide as the class. So a use
-// reaches into one bucket behind its own at most, and memory of n bytes meets uses of n/width+2
-// buckets.
-type useIndex struct {
-	classes [bits.UintSize + 1]useClass // by the logarithm of the width
+// accessIndex finds accesses by their bytes. It divides them by length into classes of up to 1, 2,
+// 4 … bytes, and each class by first byte into buckets as wide as the class. So an access reaches
+// at most one bucket further than its own, and memory of n bytes meets the accesses of at most
+// n/width+2 buckets.
+type accessIndex struct {
+	classes [bits.UintSize + 1]accessClass // by the logarithm of the width
 }
 
-type useClass struct {
-	buckets addrmap.Map // []*group, by the number of the bucket plus one
-	uses    int
+type accessClass struct {
+	buckets  addrmap.Map // []*group, by the number of the bucket plus one
+	accesses int
 }
 
-// put adds u to the group of its parent in the list that is the value of key in m, and notes the
-// spot.
-func put(m *addrmap.Map, key uintptr, u *use, to *spot) {
+// put adds a to the group of its parent. The groups are the list that m has for key. It sets spot
+// to a's position.
+func put(m *addrmap.Map, key uintptr, a *access, to *spot) {
 	list, _ := m.Get(key).([]*group)
-	i := slices.IndexFunc(list, func(g *group) bool { return g.parent == u.rec.parent })
+	i := slices.IndexFunc(list, func(g *group) bool { return g.parent == a.rec.parent })
 	if i < 0 {
 		i = len(list)
-		list = append(list, &group{parent: u.rec.parent})
+		list = append(list, &group{parent: a.rec.parent})
 		m.Set(key, list)
 	}
 	g := list[i]
-	*to = spot{g, len(g.uses)}
-	g.uses = append(g.uses, u)
+	*to = spot{g, len(g.accesses)}
+	g.accesses = append(g.accesses, a)
 }
 
-// take takes the use at a spot out of its group, and that out of the list that is the value of key
-// in m, if it was the last. It returns the use that is at the spot now.
-func (p *spot) take(m *addrmap.Map, key uintptr) (moved *use) {
-	l := p.group.uses
+// take takes the access at p out of its group. If the group is empty then, it goes out of the list
+// that m has for key. take returns the access that is at p now.
+func (p *spot) take(m *addrmap.Map, key uintptr) (moved *access) {
+	l := p.group.accesses
 	n := len(l) - 1
 	moved = l[n]
 	l[p.at], l[n] = moved, nil
-	p.group.uses = l[:n]
+	p.group.accesses = l[:n]
 	if n > 0 {
 		return moved
 	}
@@ -58,39 +58,39 @@ func (p *spot) take(m *addrmap.Map, key uintptr) (moved *use) {
 	return moved
 }
 
-func (x *useIndex) bucket(u *use) (c *useClass, key uintptr) {
-	width := bits.Len(uint(u.hi - u.lo - 1))
-	return &x.classes[width], u.lo>>width + 1
+func (x *accessIndex) bucket(a *access) (c *accessClass, key uintptr) {
+	width := bits.Len(uint(a.hi - a.lo - 1))
+	return &x.classes[width], a.lo>>width + 1
 }
 
-func (x *useIndex) add(u *use) {
-	c, key := x.bucket(u)
-	put(&c.buckets, key, u, &u.bytes)
-	c.uses++
+func (x *accessIndex) add(a *access) {
+	c, key := x.bucket(a)
+	put(&c.buckets, key, a, &a.bytes)
+	c.accesses++
 }
 
-func (x *useIndex) remove(u *use) {
-	c, key := x.bucket(u)
-	u.bytes.take(&c.buckets, key).bytes.at = u.bytes.at
-	c.uses--
+func (x *accessIndex) remove(a *access) {
+	c, key := x.bucket(a)
+	a.bytes.take(&c.buckets, key).bytes.at = a.bytes.at
+	c.accesses--
 }
 
-// each calls f for the uses that meet u, by tasks with another parent, until it returns true, which
-// it returns then.
-func (x *useIndex) each(u *use, f func(o *use) bool) bool {
+// each calls f for the accesses that meet a, by tasks with another parent, until f returns true,
+// and reports whether it did.
+func (x *accessIndex) each(a *access, f func(b *access) bool) bool {
 	for width := range x.classes {
 		c := &x.classes[width]
-		if c.uses == 0 {
+		if c.accesses == 0 {
 			continue
 		}
 		bucket := func(v any) bool {
 			groups, _ := v.([]*group)
 			return slices.ContainsFunc(groups, func(g *group) bool {
-				return g.parent != u.rec.parent && slices.ContainsFunc(g.uses, func(o *use) bool { return u.meets(o) && f(o) })
+				return g.parent != a.rec.parent && slices.ContainsFunc(g.accesses, func(b *access) bool { return a.meets(b) && f(b) })
 			})
 		}
-		first, last := max(u.lo>>width, 1)-1, (u.hi-1)>>width
-		if last-first >= uintptr(c.buckets.Len()) { // there are fewer buckets than places for them
+		first, last := max(a.lo>>width, 1)-1, (a.hi-1)>>width
+		if last-first >= uintptr(c.buckets.Len()) { // fewer buckets exist than a could meet
 			found := false
 			c.buckets.All(func(v any) bool {
 				found = bucket(v)
@@ -101,8 +101,8 @@ func (x *useIndex) each(u *use, f func(o *use) bool) bool {
 			}
 			continue
 		}
-		for b := first; b <= last; b++ {
-			if bucket(c.buckets.Get(b + 1)) {
+		for i := first; i <= last; i++ {
+			if bucket(c.buckets.Get(i + 1)) {
 				return true
 			}
 		}

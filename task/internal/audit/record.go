@@ -11,22 +11,22 @@ import (
 	"weft/task/internal/say"
 )
 
-// A Record is what debug mode knows of a task. It stays as it is when the task's memory serves
-// another one.
+// A Record is what debug mode knows of a task. It stays valid when the task's memory serves another
+// task.
 type Record struct {
-	books  *books  // of the run
-	parent *Record // nil for the main task
-	depth  int32
-	label  string
-	pc     uintptr
-	says   bool   // the body calls Uses; guarded by books.mu
-	uses   []*use // one for each object or range; guarded by books.mu once others may see them
-	loop   int    // of a task of a recorded loop: how many uses it has declared; else -1
+	run       *runAudit
+	parent    *Record // nil for the main task
+	depth     int32
+	label     string
+	pc        uintptr
+	callsUses bool      // the body calls Uses; guarded by run.mu
+	accesses  []*access // one for each object or range; guarded by run.mu once others may see them
+	loop      int       // of a task of a recorded loop: how many accesses it has declared; else -1
 
 	undo func() // takes back the last release
 }
 
-// name says which task r is of, in a message.
+// name names r's task in a message.
 func (r *Record) name() string {
 	if r.parent == nil {
 		return "the main task (of the run at " + say.Position(r.pc) + ")"
@@ -37,17 +37,17 @@ func (r *Record) name() string {
 	return "the task spawned at " + say.Position(r.pc)
 }
 
-// object returns r's use of the object at an address; nil if it has declared none.
-func (r *Record) object(lo uintptr) *use {
-	for _, u := range r.uses {
-		if u.lo == lo && !u.slice {
-			return u
+// object returns r's access to the object at an address; nil if r has declared none.
+func (r *Record) object(lo uintptr) *access {
+	for _, a := range r.accesses {
+		if a.lo == lo && !a.slice {
+			return a
 		}
 	}
 	return nil
 }
 
-// isUnder reports whether r is of a task that is, or descends from, that of top.
+// isUnder reports whether r's task is top's task, or descends from it.
 func (r *Record) isUnder(top *Record) bool {
 	for r.depth > top.depth {
 		r = r.parent
@@ -55,92 +55,93 @@ func (r *Record) isUnder(top *Record) bool {
 	return r == top
 }
 
-// use is what a task declares for one object, or for a range of memory.
-type use struct {
+// access is what a task declares for one object, or for a range of memory.
+type access struct {
 	rec    *Record
 	lo, hi uintptr
 	slice  bool
 	mode   chain.Mode
 	weak   bool
-	access chain.Access // for messages; one of those that make up the use
+	decl   chain.Access // for messages: the first declaration of those that it combines
 
-	live   bool // not given up. +checklocks:books.mu
-	open   bool // the task may run. +checklocks:books.mu
-	used   bool // the body has said so, by Uses. +checklocks:books.mu
-	below  bool // a child names a part of it. +checklocks:books.mu
-	object spot // in books.live, if it is of an object. +checklocks:books.mu
-	bytes  spot // in books.objects or books.ranges. +checklocks:books.mu
+	live    bool // not given up. +checklocks:runAudit.mu
+	open    bool // the task may run. +checklocks:runAudit.mu
+	used    bool // the body has said so, by Uses. +checklocks:runAudit.mu
+	byChild bool // a child names a part of it. +checklocks:runAudit.mu
+	object  spot // in runAudit.live, if it is to an object. +checklocks:runAudit.mu
+	bytes   spot // in runAudit.objects or runAudit.ranges. +checklocks:runAudit.mu
 }
 
-func (u *use) meets(o *use) bool { return u.lo < o.hi && o.lo < u.hi }
+func (a *access) meets(b *access) bool { return a.lo < b.hi && b.lo < a.hi }
 
-// declare makes r's uses from a list, and returns the objects that are in it in different modes.
-func (r *Record) declare(accs []chain.Access) (mixed []string) {
-	for _, a := range accs {
-		lo, hi, slice := a.Memory()
+// declare makes r's accesses from declarations, and returns the objects that these name in
+// different modes.
+func (r *Record) declare(decls []chain.Access) (mixed []string) {
+	for _, decl := range decls {
+		lo, hi, slice := decl.Memory()
 		if lo == hi {
 			continue
 		}
-		mode := a.Mode().Both(a.Mode())
-		if u := r.object(lo); u != nil && !slice {
-			if u.mode != mode {
-				mixed = append(mixed, fmt.Sprintf("%v and %v", u.access, a))
+		mode := decl.Mode().Both(decl.Mode())
+		if a := r.object(lo); a != nil && !slice {
+			if a.mode != mode {
+				mixed = append(mixed, fmt.Sprintf("%v and %v", a.decl, decl))
 			}
-			u.mode, u.weak, u.hi = u.mode.Both(mode), u.weak && a.IsWeak(), max(u.hi, hi)
+			a.mode, a.weak, a.hi = a.mode.Both(mode), a.weak && decl.IsWeak(), max(a.hi, hi)
 			continue
 		}
-		r.uses = append(r.uses, &use{rec: r, lo: lo, hi: hi, slice: slice, mode: mode, weak: a.IsWeak(), access: a})
+		r.accesses = append(r.accesses, &access{rec: r, lo: lo, hi: hi, slice: slice, mode: mode, weak: decl.IsWeak(), decl: decl})
 	}
 	return mixed
 }
 
-// unlinked says which ancestor of u's task or of o's keeps the two from being linked; "" if they
-// are.
-func unlinked(u, o *use) string {
-	for _, x := range [2][2]*use{{u, o}, {o, u}} {
+// unordered returns why a and b do not order their tasks: which ancestor of one of the tasks keeps
+// the two from being linked. It returns "" if they are linked.
+func unordered(a, b *access) string {
+	for _, x := range [2][2]*access{{a, b}, {b, a}} {
 		mine, others := x[0], x[1]
 		for p := mine.rec.parent; p != nil && !others.rec.isUnder(p); p = p.parent {
-			declared, ok := p.covers(mine, others)
+			own, ok := p.covers(mine, others)
 			switch {
 			case ok:
-			case declared == nil:
+			case own == nil:
 				return p.name() + " has not declared it, and its descendants use it (a weak access is enough)"
 			default:
-				return p.name() + " has declared " + declared.access.String() + ", and its descendants do more"
+				return p.name() + " has declared " + own.decl.String() + ", and its descendants do more"
 			}
 		}
 	}
 	return ""
 }
 
-// covers reports whether r's task, an ancestor of u's, has declared enough for u, as far as o uses
-// the same memory; and if not, what it has declared there instead, if anything.
-func (r *Record) covers(u, o *use) (declared *use, ok bool) {
-	if !u.slice {
-		if own := r.object(u.lo); own != nil {
-			return own, order.Grants(own.mode, own.weak, u.mode)
+// covers reports whether r's task, an ancestor of a's, has declared enough for a, in the memory
+// that b uses too; and if not, what it has declared there instead, if anything.
+func (r *Record) covers(a, b *access) (own *access, ok bool) {
+	if !a.slice {
+		if own := r.object(a.lo); own != nil {
+			return own, order.Grants(own.mode, own.weak, a.mode)
 		}
 	}
-	return r.coversBytes(max(u.lo, o.lo), min(u.hi, o.hi), u.mode)
+	return r.coversBytes(max(a.lo, b.lo), min(a.hi, b.hi), a.mode)
 }
 
-// coversBytes is covers for the bytes from lo up to hi. Where r's task has declared several modes
+// coversBytes is covers for the bytes from lo up to hi. Where r's task has declared several modes,
 // it is a writer.
-func (r *Record) coversBytes(lo, hi uintptr, m chain.Mode) (declared *use, ok bool) {
+func (r *Record) coversBytes(lo, hi uintptr, m chain.Mode) (own *access, ok bool) {
 	for lo < hi {
 		next := hi
-		var here *use
+		var here *access
 		var mode chain.Mode
-		for _, own := range r.uses {
+		for _, a := range r.accesses {
 			switch {
-			case own.lo > lo:
-				next = min(next, own.lo)
-			case own.hi > lo:
-				next = min(next, own.hi)
-				if mode = own.mode; here != nil {
+			case a.lo > lo:
+				next = min(next, a.lo)
+			case a.hi > lo:
+				next = min(next, a.hi)
+				if mode = a.mode; here != nil {
 					mode = here.mode.Both(mode)
 				}
-				here = own
+				here = a
 			}
 		}
 		if here == nil || !order.Grants(mode, here.weak, m) {
@@ -151,14 +152,14 @@ func (r *Record) coversBytes(lo, hi uintptr, m chain.Mode) (declared *use, ok bo
 	return nil, true
 }
 
-// group is the uses of one object, or in one bucket of an index, by the children of one task. The
-// engine orders them.
+// group is the accesses to one object, or in one bucket of an index, of the children of one task.
+// The engine orders them.
 type group struct {
-	parent *Record
-	uses   []*use
+	parent   *Record
+	accesses []*access
 }
 
-// spot is where a list has a use.
+// spot is the position of an access in a group.
 type spot struct {
 	group *group
 	at    int

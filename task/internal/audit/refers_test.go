@@ -9,8 +9,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// Go puts the heap where chance has it: a reference is one at low addresses too, and a length is
-// none.
+// Go puts the heap at a random address. A reference is found at low addresses too, and a length is
+// not taken for one.
 func TestReferencesWhereverTheHeapIs(t *testing.T) {
 	for _, base := range []uintptr{0x14_c000_0000, 0x3f_0000_0000, 0xc0_0000_0000, 0x7ab0_0000_0000} {
 		x := named{lo: base + 4096, words: []uintptr{base, 8, 8}}
@@ -23,5 +23,5 @@ func TestReferencesWhereverTheHeapIs(t *testing.T) {
 		}
 	}
 	x := named{lo: 0x5a_0000, words: []uintptr{0x5b_0000, 8, 8}}
-	require.False(t, x.refers(), "what is not in the heap")
+	require.False(t, x.refers(), "it is not in the heap")
 }
