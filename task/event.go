@@ -28,7 +28,7 @@ func (t *Task) Hold() func(error) { return t.HoldFor(nil) }
 func (t *Task) HoldFor(what any) func(error) {
 	release := t.hold() // t is not over before release is called
 	if p := t.run.rt.probe; p != nil {
-		return p.Names(t.notes(), what, release)
+		return p.AddEvent(t.notes(), what, release)
 	}
 	return release
 }
@@ -100,7 +100,7 @@ func (h *hold) release(err error) {
 		s.flushBefore(s.cur.load())
 		s.settle(false)
 		if s.probe != nil {
-			s.probe.Gives(0)
+			s.probe.ReadyBy(0)
 		}
 		return
 	}

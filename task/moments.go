@@ -190,7 +190,7 @@ func (t *Task) tellOver(p *probe.Probe, s *slot) {
 	if t.id != 0 && t.node.Flags&flagUnseen == 0 {
 		if s != nil && t.node.Flags&flagWait != 0 {
 			s.settle(false) // other tasks have made ready what is in the flow
-			s.probe.Gives(t.id)
+			s.probe.ReadyBy(t.id)
 		}
 		p.Put(event.Completed, t.id, 0, 0)
 		if t.node.Flags&flagRecorded == 0 {

@@ -82,7 +82,7 @@ func build(cfg Config, tune tuning) (*Runtime, error) {
 	rt.sched.Init((*host)(rt), slots, tune.rounds, tune.stealSeed)
 	off, probes := probe.New(probe.Config{
 		Slots: cfg.Workers, Lint: cfg.Lint, Debug: cfg.Debug, Logger: cfg.Logger, Watchdog: cfg.Watchdog, Reports: cfg.Reports,
-		Sees: func() { rt.probe.Acquire(false) }, Trace: (*event.Recorder)(cfg.Trace), Bounds: func() (lo, hi uintptr) { return callsBody().Bounds() },
+		Acquire: func() { rt.probe.Acquire(false) }, Trace: (*event.Recorder)(cfg.Trace), Bounds: func() (lo, hi uintptr) { return callsBody().Bounds() },
 	})
 	rt.probe = off
 	for i, p := range probes {

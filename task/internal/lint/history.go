@@ -37,12 +37,12 @@ func init() {
 	_ = os.Setenv(race.EnvRace, value)
 }
 
-var says sync.Once
+var sayOnce sync.Once
 
 // Say says, once in a process and for a job by rank 0 only, that lint mode is on, and how far it
 // sees: to log, or, if that is nil, to out.
 func Say(log *slog.Logger, out io.Writer) {
-	says.Do(func() {
+	sayOnce.Do(func() {
 		if !env.IsReporter() {
 			return
 		}

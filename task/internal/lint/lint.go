@@ -118,7 +118,7 @@ func (r *Record) End() {
 func (r *Record) Prepared() { race.Release(&r.born) }
 
 // Said notes that what the caller has done comes before the end of a Wait for r's run.
-func (r *Record) Said() {
+func (r *Record) RunEnds() {
 	race.Release(&r.done)
 	r.l.Release()
 }

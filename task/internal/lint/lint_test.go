@@ -38,8 +38,8 @@ func TestRace(t *testing.T) {
 }
 
 // Lint mode says once how far it sees, to the logger if there is one.
-func TestSaysHowFarItSees(t *testing.T) {
-	defer func() { says = sync.Once{} }()
+func TestSayLimit(t *testing.T) {
+	defer func() { sayOnce = sync.Once{} }()
 	for value, accesses := range map[string]int{"": 30_000, "history_size=0": 30_000, "history_size=3": 90_000, "exitcode=2 history_size=7": 160_000} {
 		t.Setenv(race.EnvRace, value)
 		for _, logs := range []bool{false, true} {
@@ -48,7 +48,7 @@ func TestSaysHowFarItSees(t *testing.T) {
 			if logs {
 				logger = slog.New(slog.NewTextHandler(&log, nil))
 			}
-			says = sync.Once{}
+			sayOnce = sync.Once{}
 			Say(logger, &reports)
 			said, other := reports.String(), log.String()
 			if logs {

@@ -156,7 +156,7 @@ func (r *Record) Release(a chain.Access) {
 		return
 	}
 	r.l.lock()
-	clocks := r.give(a)
+	clocks := r.giveUp(a)
 	r.l.unlock()
 	race.Release(&r.l.world)
 	for _, c := range clocks {
@@ -166,7 +166,7 @@ func (r *Record) Release(a chain.Access) {
 
 // give takes what a names out of what r holds, and returns the clocks that r's body is to release
 // for it. +checklocks:r.l.mu
-func (r *Record) give(a chain.Access) (clocks []*race.Clock) {
+func (r *Record) giveUp(a chain.Access) (clocks []*race.Clock) {
 	r.task.Find(order.Of(a), func(u *order.Entry, lo, hi uintptr) {
 		if u.DeclaredWeak {
 			return

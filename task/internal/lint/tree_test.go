@@ -23,17 +23,17 @@ import (
 // A node is a task of such a tree. Its body is one step, or two where it gives up a part of its
 // first access between them.
 type node struct {
-	parent *node
-	kids   []*node
-	accs   []chain.Access
-	wait   bool
-	gives  []chain.Access // one at most
-	linted *Record
+	parent   *node
+	kids     []*node
+	accs     []chain.Access
+	wait     bool
+	releases []chain.Access // one at most
+	linted   *Record
 
 	first, second int // numbers of the steps; equal if there is one
-	uses          map[uintptr]mode
+	accesses      map[uintptr]mode
 	strong        map[uintptr]bool
-	given         map[uintptr]bool
+	released      map[uintptr]bool
 	want          [2]*big.Int // what the steps know before they begin
 }
 
@@ -73,8 +73,8 @@ func randomTree(r *rand.Rand, p *node, mem []byte, ranges, writes, weak bool, de
 		if ranges && !isWeak && len(x.kids) == 0 && len(x.accs) == 1 && r.IntN(3) == 0 {
 			lo := r.IntN(len(part))
 			cut := part[lo : lo+1+r.IntN(len(part)-lo)]
-			if x.gives = []chain.Access{chain.Slice(cut).Access(chain.ModeInOut)}; reads {
-				x.gives[0] = chain.Slice(cut).Access(chain.ModeIn)
+			if x.releases = []chain.Access{chain.Slice(cut).Access(chain.ModeInOut)}; reads {
+				x.releases[0] = chain.Slice(cut).Access(chain.ModeIn)
 			}
 		}
 	}
@@ -94,20 +94,20 @@ func (x *node) number(all []*node) []*node {
 	if len(all) > 0 {
 		steps = all[len(all)-1].second + 1
 	}
-	x.first, x.second = steps, steps+len(x.gives)
-	x.uses, x.strong, x.given = map[uintptr]mode{}, map[uintptr]bool{}, map[uintptr]bool{}
+	x.first, x.second = steps, steps+len(x.releases)
+	x.accesses, x.strong, x.released = map[uintptr]mode{}, map[uintptr]bool{}, map[uintptr]bool{}
 	for _, a := range x.accs {
 		eachByte(a, func(at uintptr) {
 			mode := a.Mode()
-			if old, ok := x.uses[at]; ok {
+			if old, ok := x.accesses[at]; ok {
 				mode = old.Both(mode)
 			}
-			x.uses[at] = mode
+			x.accesses[at] = mode
 			x.strong[at] = x.strong[at] || !a.IsWeak()
 		})
 	}
-	for _, a := range x.gives {
-		eachByte(a, func(at uintptr) { x.given[at] = true })
+	for _, a := range x.releases {
+		eachByte(a, func(at uintptr) { x.released[at] = true })
 	}
 	all = append(all, x)
 	for _, k := range x.kids {
@@ -143,14 +143,14 @@ func (x *node) expects(all []*node) {
 		if x.isUnder(y) {
 			continue
 		}
-		for at, m := range x.uses {
-			other, ok := y.uses[at]
+		for at, m := range x.accesses {
+			other, ok := y.accesses[at]
 			if !ok || !x.strong[at] || m == chain.ModeIn && other == chain.ModeIn {
 				continue
 			}
 			if y.strong[at] {
 				learn(y, y.first)
-				if !y.given[at] {
+				if !y.released[at] {
 					learn(y, y.second)
 				}
 			}
@@ -201,8 +201,8 @@ func TestOrderOfTrees(t *testing.T) {
 				require.Zero(t, x.want[0].Cmp(got), "seed %d: step %d comes after those in %b, and shall come after those in %b:\n%s", seed, x.first, got, x.want[0], root.text(""))
 			}
 			got.SetBit(got, x.first, 1)
-			for _, a := range x.gives {
-				for _, c := range x.linted.give(a) {
+			for _, a := range x.releases {
+				for _, c := range x.linted.giveUp(a) {
 					release(c, got)
 				}
 				got.SetBit(got, x.second, 1)
@@ -224,7 +224,7 @@ func TestOrderOfTrees(t *testing.T) {
 
 func (x *node) text(indent string) string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "%s%d-%d: %v, gives %v, wait %v\n", indent, x.first, x.second, x.accs, x.gives, x.wait)
+	fmt.Fprintf(&b, "%s%d-%d: %v, gives %v, wait %v\n", indent, x.first, x.second, x.accs, x.releases, x.wait)
 	for _, k := range x.kids {
 		b.WriteString(k.text(indent + "  "))
 	}

@@ -53,7 +53,7 @@ func TestBatches(t *testing.T) {
 
 // What was not needed between two looks goes, but for Kept tasks; the timer runs as long as there
 // are more than these. What was needed stays.
-func TestLook(t *testing.T) {
+func TestCheck(t *testing.T) {
 	looked := 0
 	var p Pool
 	p.Init(func() { looked++ })

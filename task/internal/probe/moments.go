@@ -134,7 +134,7 @@ func (p *Probe) HoldEnds(id uint64, err error) {
 }
 
 // Names gives what tells that an event, which what describes and release ends, has ended.
-func (p *Probe) Names(n Notes, what any, release func(error)) func(error) {
+func (p *Probe) AddEvent(n Notes, what any, release func(error)) func(error) {
 	if p.Watch == nil {
 		return release
 	}
@@ -147,24 +147,24 @@ func (p *Probe) Names(n Notes, what any, release func(error)) func(error) {
 // about to be given up.
 func (p *Probe) Released(id uint64) {
 	p.Put(event.Released, id, 0, 0)
-	p.Gives(id)
+	p.ReadyBy(id)
 }
 
 // Gives tells that what becomes ready from now on does so by the task of a number; zero: by none.
-func (p *Probe) Gives(id uint64) {
+func (p *Probe) ReadyBy(id uint64) {
 	if p.Ev != nil {
-		p.Ev.By(id)
+		p.Ev.ReadyBy(id)
 	}
 }
 
 // Releases tells that the body is about to give up a, and Refuses that the engine has refused that.
 func (p *Probe) Releases(id uint64, n Notes, a chain.Access) {
-	p.Gives(id)
+	p.ReadyBy(id)
 	if p.audit != nil {
 		n.Audited.Release(a)
 	}
 	if p.Watch != nil {
-		n.Watched.GaveEarly(a)
+		n.Watched.ReleasedEarly(a)
 	}
 	if race.Lint {
 		n.Linted.Release(a)
@@ -182,7 +182,7 @@ func (p *Probe) Refuses(n Notes) {
 // alive. stopped: its body may not have run.
 func (p *Probe) Finishes(n Notes, stopped bool) {
 	if p.Watch != nil {
-		n.Watched.Gives()
+		n.Watched.GivesUp()
 	}
 	p.GivesUp(n, stopped)
 }
@@ -280,6 +280,6 @@ func (p *Probe) RunOver(n Notes, failed bool) {
 		n.Audited.RunOver(failed)
 	}
 	if race.Lint && n.Linted != nil {
-		n.Linted.Said()
+		n.Linted.RunEnds()
 	}
 }

@@ -50,7 +50,7 @@ type Config struct {
 	Logger   *slog.Logger
 	Watchdog time.Duration // zero: there is none
 	Reports  io.Writer
-	Sees     func() // has the caller, the watchdog, come after what bodies have done
+	Acquire  func() // has the caller, the watchdog, come after what bodies have done
 	Trace    *event.Recorder
 	Bounds   func() (lo, hi uintptr) // of the code that calls bodies
 }
@@ -66,7 +66,7 @@ func New(c Config) (off *Probe, slots []*Probe) {
 		p.audit = audit.New(c.Logger)
 	}
 	if c.Watchdog > 0 {
-		p.Watch = watchdog.New(watchdog.Config{Limit: c.Watchdog, Out: c.Reports, Slots: c.Slots, Sees: c.Sees})
+		p.Watch = watchdog.New(watchdog.Config{Limit: c.Watchdog, Out: c.Reports, Slots: c.Slots, Acquire: c.Acquire})
 	}
 	if c.Trace != nil {
 		lo, hi := c.Bounds()

@@ -36,7 +36,7 @@ func TestNew(t *testing.T) {
 		watched, audited, traced bool
 	}{
 		"nobody":    {},
-		"watchdog":  {Config{Watchdog: time.Hour, Reports: new(bytes.Buffer), Sees: func() {}}, true, false, false},
+		"watchdog":  {Config{Watchdog: time.Hour, Reports: new(bytes.Buffer), Acquire: func() {}}, true, false, false},
 		"debug":     {Config{Debug: true, Logger: slog.Default()}, false, true, false},
 		"recording": {Config{Trace: rec, Bounds: func() (lo, hi uintptr) { return 1, 2 }}, false, false, true},
 	} {

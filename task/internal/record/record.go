@@ -78,8 +78,8 @@ type Slot struct {
 	// nothing has run since but the slot's own bookkeeping, and no task has come from elsewhere
 	fresh bool
 
-	by    uint64 // task whose end makes ready what comes out of the flow
-	ready uint64 // task that was said to be ready when it was spawned
+	readyBy      uint64 // task whose end makes ready what comes out of the flow
+	spawnedReady uint64 // task that was said to be ready when it was spawned
 
 	annotator annotator      // nil if Go's own tools are not to know tasks
 	sampler   *event.Sampler // nil if all tasks are recorded
@@ -104,7 +104,7 @@ func (s *Slot) Put(k event.Kind, a, b, c uint64) {
 func (s *Slot) Late() { s.fresh = false }
 
 // By notes which task's end makes ready what comes out of the flow from now on; zero: none's.
-func (s *Slot) By(id uint64) { s.by = id }
+func (s *Slot) ReadyBy(id uint64) { s.readyBy = id }
 
 // NewID returns a number for a task.
 func (s *Slot) NewID() uint64 {
@@ -133,11 +133,11 @@ type Spawn struct {
 // task is registered: from then on others may make the task ready. (accs is not in x, whose parts
 // the compiler takes to be kept: it would put each caller's list on the heap.)
 func (s *Slot) Spawned(x *Spawn, accs []chain.Access) (id uint64, spec uint32) {
-	s.by, s.ready = 0, 0
+	s.readyBy, s.spawnedReady = 0, 0
 	id = s.NewID()
 	if len(accs) == 0 && x.Flags&event.SpawnedLoop == 0 {
 		x.Flags |= event.SpawnedReady
-		s.ready = id
+		s.spawnedReady = id
 	}
 	if s.stacks != nil {
 		by := x.ParentSpec
@@ -169,10 +169,10 @@ func (s *Slot) Queued(id uint64, resumes bool) {
 	switch {
 	case resumes:
 		s.Put(event.Unblocked, id, 0, 0)
-	case id == s.ready:
-		s.ready = 0
+	case id == s.spawnedReady:
+		s.spawnedReady = 0
 	default:
-		s.Put(event.Ready, id, s.by, 0)
+		s.Put(event.Ready, id, s.readyBy, 0)
 	}
 }
 
@@ -187,12 +187,12 @@ func (s *Slot) Begins(id, outer uint64, k event.Kind) {
 		s.ring.Put(s.now, k, id, outer, 0)
 	}
 	s.fresh = false
-	s.by = 0
+	s.readyBy = 0
 }
 
 // Ended records that a body is over, with as many events bound.
 func (s *Slot) Ended(id uint64, events int32, flags uint64) {
-	s.by = id
+	s.readyBy = id
 	s.Put(event.Ended, id, uint64(events), flags)
 	s.fresh = s.ring.Wants.Has(event.Ended) // it has read the clock
 }
@@ -202,7 +202,7 @@ var ofTasks = event.Of(event.Ready, event.Prepared, event.Started, event.Skipped
 	event.Blocked, event.Unblocked, event.Resumed, event.HoldUp, event.HoldDown)
 
 // EndedUnseen is Ended for a task that is not recorded.
-func (s *Slot) EndedUnseen() { s.by, s.fresh = 0, false }
+func (s *Slot) EndedUnseen() { s.readyBy, s.fresh = 0, false }
 
 // Skips reports whether a task that is being spawned is not to be recorded. Tasks of recorded loops
 // always are, since a round says which task of the first round each of its tasks was.
@@ -210,7 +210,7 @@ func (s *Slot) Skips(flags uint8) bool {
 	if s.sampler == nil || flags&event.SpawnedLoop != 0 || s.sampler.Take() {
 		return false
 	}
-	s.by, s.ready, s.fresh = 0, 0, false
+	s.readyBy, s.spawnedReady, s.fresh = 0, 0, false
 	return true
 }
 
@@ -223,7 +223,7 @@ func (s *Slot) BeginsUnseen(o event.Origin, outer uint64) (id uint64) {
 	if outer != 0 {
 		return s.NewID()
 	}
-	s.fresh, s.by = false, 0
+	s.fresh, s.readyBy = false, 0
 	return 0
 }
 

@@ -24,7 +24,7 @@ func (k kept) Close() error             { return nil }
 
 // A task that another slot spawns between the end of a body and what follows from it begins after
 // it was spawned.
-func TestEventsOfASuccessorFromElsewhere(t *testing.T) {
+func TestSuccessorSpawnedElsewhere(t *testing.T) {
 	k := kept{}
 	rec, err := event.New(event.Options{Sinks: []event.Sink{k}})
 	require.NoError(t, err)

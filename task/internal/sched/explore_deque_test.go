@@ -22,7 +22,7 @@ type dequeProgram struct {
 	before  int
 	owner   string
 	thieves []int
-	raid    bool
+	batch   bool
 	big     bool // only with -explore.big
 }
 
@@ -105,8 +105,8 @@ func (p *dequeProgram) setup(r *explore.Run) {
 					continue
 				}
 				stolen[i] = append(stolen[i], x)
-				if p.raid {
-					s.raid(d)
+				if p.batch {
+					s.stealBatch(d)
 				}
 			}
 		})
@@ -124,7 +124,7 @@ func (p *dequeProgram) setup(r *explore.Run) {
 				}
 				stolen[i] = append(stolen[i], x)
 			}
-			if !p.raid && !slices.IsSortedFunc(stolen[i], func(a, b *chain.Node) int { return int(a.Flags) - int(b.Flags) }) {
+			if !p.batch && !slices.IsSortedFunc(stolen[i], func(a, b *chain.Node) int { return int(a.Flags) - int(b.Flags) }) {
 				return fmt.Errorf("thief %d has got a newer task before an older one", i)
 			}
 			out = append(out, stolen[i]...)

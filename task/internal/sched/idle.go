@@ -73,7 +73,7 @@ func (s *Slot) hunt() (n *chain.Node, closed bool) {
 			if limit = q.rounds; q.host.Poll(s) {
 				limit *= pollRounds
 			}
-			if n := s.look(); n != nil { // H2
+			if n := s.search(); n != nil { // H2
 				return n, false
 			}
 			if round%huntYield == 0 {
@@ -109,7 +109,7 @@ func (s *Slot) found() {
 }
 
 // look takes work from anywhere.
-func (s *Slot) look() *chain.Node {
+func (s *Slot) search() *chain.Node {
 	q := s.q
 	if n := q.high.pop(); n != nil {
 		return n
@@ -135,7 +135,7 @@ func (s *Slot) stealFrom(v *Slot) *chain.Node {
 	for {
 		n, lost := v.deque.steal()
 		if n != nil {
-			taken := s.raid(&v.deque)
+			taken := s.stealBatch(&v.deque)
 			s.q.host.Stole(s, v, n, taken+1)
 			return n
 		}
@@ -146,12 +146,12 @@ func (s *Slot) stealFrom(v *Slot) *chain.Node {
 }
 
 // stealMax bounds what a thief takes at one visit (bench task/independent; the gain is over at 8).
-const stealMax = 8
+const batchMax = 8
 
 // raid takes up to half of what is left in d, where a steal has just succeeded. Each
 // visit costs the owner the line of bottom, so it is to be worth it.
-func (s *Slot) raid(d *deque) (taken int) {
-	n := min(d.bottom.Load()-d.top.Load(), 2*(stealMax-1)) / 2
+func (s *Slot) stealBatch(d *deque) (taken int) {
+	n := min(d.bottom.Load()-d.top.Load(), 2*(batchMax-1)) / 2
 	for range n {
 		x, _ := d.steal()
 		if x == nil {
@@ -190,7 +190,7 @@ func (s *Slot) sleep() (n *chain.Node, closed bool) {
 			s.hunting = true
 			i.hunting.Add(1)
 			q.host.Wakes()
-			return s.look(), false
+			return s.search(), false
 		}
 	}
 	q.host.Parks(s, int(parked) == len(q.slots))

@@ -116,19 +116,19 @@ func TestPick(t *testing.T) {
 }
 
 // Each 61st task of a slot that has work of its own is one from outside.
-func TestPickLooksOutside(t *testing.T) {
+func TestPickChecksInject(t *testing.T) {
 	q, _ := newScheduler(1, 0)
 	defer q.Free()
 	s := q.slots[0]
 	outside := new(chain.Node)
 	q.Ready(outside, 0)
-	for range 2 * injectLook {
+	for range 2 * injectPeriod {
 		s.Push(new(chain.Node))
 	}
 	for k := 1; ; k++ {
 		if n, queued := s.Pick(); n == outside {
 			require.True(t, queued)
-			require.Equal(t, injectLook, k)
+			require.Equal(t, injectPeriod, k)
 			return
 		}
 	}
@@ -342,7 +342,7 @@ func TestHolders(t *testing.T) {
 // Who finds no slot to wake hands the duty to look on to nobody: it must look again itself.
 // The schedule is laid by hand: a waker that is held up between its look at the empty list and
 // its farewell, while a slot parks and work arrives.
-func TestWakeWithEmptyListLooksAgain(t *testing.T) {
+func TestWakeWithEmptyListChecksAgain(t *testing.T) {
 	q, _ := newScheduler(1, 0)
 	i, s := &q.idle, q.slots[0]
 	s.sema = sleeper{ch: make(xatomic.Chan[struct{}], 1)}

@@ -12,7 +12,7 @@ import (
 
 // injectLook is how many tasks a slot runs between looks at the injection queue
 // while it has work of its own (as Go's scheduler does with its global queue).
-const injectLook = 61
+const injectPeriod = 61
 
 // turnMax is how many times a slot goes on to a successor before it runs what has waited longest
 // (guess). A chain can be endless: a recorded loop goes on by itself.
@@ -45,7 +45,7 @@ func (s *Slot) Pick() (n *chain.Node, queued bool) {
 		s.Next = nil
 		return s.has(n), false
 	}
-	if s.tick++; s.tick%injectLook == 0 {
+	if s.tick++; s.tick%injectPeriod == 0 {
 		if n := q.inject.pop(); n != nil {
 			return s.has(n), true
 		}

@@ -107,7 +107,7 @@ type deadlock struct {
 	said  bool          // since a slot was parked last. +checklocks:deadlocks
 	over  bool          // likewise: all is said and done. +checklocks:deadlocks
 
-	doubted bool // a doubt was said, once. +checklocks:deadlocks
+	suspected bool // a doubt was said, once. +checklocks:deadlocks
 }
 
 // view looks at the slots and queues, and reports whether each slot runs the body that it ran at
@@ -140,10 +140,10 @@ var deadlocks sync.Mutex
 
 const (
 	// what has lasted so long ends the runs (guess: few functions of timers come later)
-	deadLimit = 10 * time.Second
-	deadWarn  = 10               // and a part of it is said before
-	deadDoubt = 3                // and three of these parts, of what is not certain
-	deadPause = 16 * time.Second // the longest between two looks at a runtime that waits for others
+	deadLimit     = 10 * time.Second
+	deadWarn      = 10               // and a part of it is said before
+	deadSuspicion = 3                // and three of these parts, of what is not certain
+	deadPause     = 16 * time.Second // the longest between two looks at a runtime that waits for others
 )
 
 func (d *deadlock) open(w *Watch, limit time.Duration) {
@@ -154,7 +154,7 @@ func (d *deadlock) open(w *Watch, limit time.Duration) {
 
 // look is called while all slots are parked. It returns when to look again; 0: when a slot is
 // woken.
-func (d *deadlock) look() (again time.Duration) {
+func (d *deadlock) check() (again time.Duration) {
 	if d.w.cfg.Patient || d.w.host.Idle() {
 		return 0
 	}
@@ -183,7 +183,7 @@ func (d *deadlock) watch() {
 	first, ok := waits.Take()
 	if !ok || !first.Closed() || first.Outside {
 		if ok && first.Foreign() > 0 {
-			d.doubt()
+			d.suspect()
 		}
 		return
 	}
@@ -223,12 +223,12 @@ func (d *deadlock) watch() {
 // brings.
 //
 // +checklocks:deadlocks
-func (d *deadlock) doubt() {
+func (d *deadlock) suspect() {
 	lasts := time.Since(d.since)
-	if d.doubted || lasts < deadDoubt*d.warn || !d.w.host.InVain() {
+	if d.suspected || lasts < deadSuspicion*d.warn || !d.w.host.InVain() {
 		return
 	}
-	d.doubted = true
+	d.suspected = true
 	d.w.host.Report(fmt.Sprintf("weft: for %v tasks have waited for a Mutex, and no slot has had anything to do: a deadlock, unless a goroutine of the program acts:\n%s\nthat may act: %s\n",
 		say.Short(lasts), strings.Join(d.w.host.Waits(), "\n"), strings.Join(waits.Acting(), "\n")))
 }

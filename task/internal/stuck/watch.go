@@ -56,7 +56,7 @@ func (w *Watch) armFor(d time.Duration) {
 	switch {
 	case w.closed:
 	case w.timer == nil:
-		w.timer = time.AfterFunc(d, w.look)
+		w.timer = time.AfterFunc(d, w.check)
 	default:
 		w.timer.Reset(d)
 	}
@@ -76,7 +76,7 @@ func (w *Watch) Close() {
 }
 
 // look is the function of the timer.
-func (w *Watch) look() {
+func (w *Watch) check() {
 	w.armed.Store(false)
 	w.mu.Lock()
 	asleep, closed := w.sched.AllParked(), w.closed
@@ -96,7 +96,7 @@ func (w *Watch) look() {
 	case !asleep:
 		w.arm()
 	default:
-		if d := w.dead.look(); d > 0 {
+		if d := w.dead.check(); d > 0 {
 			w.armFor(d)
 		}
 	}

@@ -51,7 +51,7 @@ func (p *snapshot) describeStuck(b *strings.Builder) {
 	fmt.Fprintf(b, "%s waited for %v or longer for something that no task of the runtime gives:\n", say.Count(len(overdue), "task has", "tasks have"), p.limit)
 	waiting := map[int][]int{} // for each task those that wait for it
 	for i := range p.seen {
-		for _, x := range p.seen[i].behind {
+		for _, x := range p.seen[i].blockers {
 			waiting[x.on] = append(waiting[x.on], i)
 		}
 	}
@@ -61,15 +61,15 @@ func (p *snapshot) describeStuck(b *strings.Builder) {
 			return
 		}
 		p.task(b, "  ", i)
-		p.victims(b, waiting, i)
+		p.dependents(b, waiting, i)
 	}
 }
 
 // maxVictims bounds the tasks that are named because they wait for one that is stuck.
-const maxVictims = 8
+const maxDependents = 8
 
 // victims writes the tasks that wait for task i, directly or not.
-func (p *snapshot) victims(b *strings.Builder, waiting map[int][]int, i int) {
+func (p *snapshot) dependents(b *strings.Builder, waiting map[int][]int, i int) {
 	met := map[int]bool{i: true}
 	list := []int{i}
 	for k := 0; k < len(list); k++ {
@@ -86,7 +86,7 @@ func (p *snapshot) victims(b *strings.Builder, waiting map[int][]int, i int) {
 	}
 	fmt.Fprintf(b, "    %s for it:\n", say.Count(len(list), "task waits", "tasks wait"))
 	for k, v := range list {
-		if k == maxVictims {
+		if k == maxDependents {
 			fmt.Fprintf(b, "      and %d more\n", len(list)-k)
 			return
 		}
@@ -110,13 +110,13 @@ func (p *snapshot) task(b *strings.Builder, indent string, i int) {
 		p.waits(b, x, state)
 	case stateReturned:
 		if len(x.events) == 0 {
-			fmt.Fprintf(b, "its body is over; it keeps its accesses until its descendants are over (%s), for %v\n", say.Count(len(x.behind), "child", "children"), state)
+			fmt.Fprintf(b, "its body is over; it keeps its accesses until its descendants are over (%s), for %v\n", say.Count(len(x.blockers), "child", "children"), state)
 			return
 		}
 		fmt.Fprintf(b, "its body is over, and it waits for %s:\n", say.Plural(len(x.events), "event"))
 		p.events(b, indent, x)
-	case stateGiven:
-		fmt.Fprintf(b, "over, but for its descendants (%s)\n", say.Count(len(x.behind), "child", "children"))
+	case stateReleased:
+		fmt.Fprintf(b, "over, but for its descendants (%s)\n", say.Count(len(x.blockers), "child", "children"))
 	}
 }
 
@@ -125,12 +125,12 @@ func (p *snapshot) spawned(b *strings.Builder, indent string, x *seen) {
 	case len(x.events) > 0:
 		fmt.Fprintf(b, "has its accesses; OnReady has bound %s:\n", say.Plural(len(x.events), "event"))
 		p.events(b, indent, x)
-	case len(x.behind) == 0:
+	case len(x.blockers) == 0:
 		b.WriteString("is ready, and waits for a slot\n")
 	default:
-		for k, w := range x.behind {
+		for k, w := range x.blockers {
 			switch {
-			case k > 0 && w.access == x.behind[k-1].access:
+			case k > 0 && w.access == x.blockers[k-1].access:
 				b.WriteString(", ")
 			case k > 0:
 				b.WriteString(", and ")
@@ -139,8 +139,8 @@ func (p *snapshot) spawned(b *strings.Builder, indent string, x *seen) {
 				fmt.Fprintf(b, "waits for %v behind ", w.access)
 			}
 			b.WriteString(p.seen[w.on].rec.name())
-			if k == maxVictims-1 && len(x.behind) > maxVictims {
-				fmt.Fprintf(b, ", and for %d more", len(x.behind)-maxVictims)
+			if k == maxDependents-1 && len(x.blockers) > maxDependents {
+				fmt.Fprintf(b, ", and for %d more", len(x.blockers)-maxDependents)
 				break
 			}
 		}
@@ -156,12 +156,12 @@ func (p *snapshot) waits(b *strings.Builder, x *seen, state time.Duration) {
 	if !x.waits.Due.IsZero() {
 		fmt.Fprintf(b, ", until %v", x.waits.Due.Format("15:04:05.000"))
 	}
-	for k, w := range x.behind {
+	for k, w := range x.blockers {
 		switch k {
 		case 0:
 			b.WriteString(", for ")
-		case maxVictims:
-			fmt.Fprintf(b, " and %d more\n", len(x.behind)-k)
+		case maxDependents:
+			fmt.Fprintf(b, " and %d more\n", len(x.blockers)-k)
 			return
 		default:
 			b.WriteString(", ")
@@ -173,7 +173,7 @@ func (p *snapshot) waits(b *strings.Builder, x *seen, state time.Duration) {
 
 func (p *snapshot) events(b *strings.Builder, indent string, x *seen) {
 	for k, e := range x.events {
-		if k == maxVictims {
+		if k == maxDependents {
 			fmt.Fprintf(b, "%s  and %d more\n", indent, len(x.events)-k)
 			return
 		}

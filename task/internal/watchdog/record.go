@@ -36,10 +36,10 @@ type Record struct {
 	byBytes  bool      // they have declared ranges
 	parts    []*Record // the tasks of the recorded loop that this task is
 
-	mu     xatomic.Mutex
-	status                // +checklocks:mu
-	events []*watchEvent  // pending. +checklocks:mu
-	given  []chain.Access // by Release. +checklocks:mu
+	mu       xatomic.Mutex
+	status                  // +checklocks:mu
+	events   []*watchEvent  // pending. +checklocks:mu
+	released []chain.Access // by Release. +checklocks:mu
 
 	// Guarded by home.mu.
 	prev, next *Record
@@ -64,7 +64,7 @@ const (
 	stateRunning             // the body has a slot
 	stateWaiting             // the body waits in a call of this package
 	stateReturned            // the body is over; its events may not be
-	stateGiven               // its accesses are given up; its descendants are alive
+	stateReleased            // its accesses are given up; its descendants are alive
 	stateOver
 )
 
@@ -131,7 +131,7 @@ func (r *Record) setLocked(s watchState) {
 // up, while descendants of the task may be alive. Gives comes before the engine hears of it.
 func (r *Record) Begins()  { r.set(stateRunning) }
 func (r *Record) Returns() { r.set(stateReturned) }
-func (r *Record) Gives()   { r.set(stateGiven) }
+func (r *Record) GivesUp() { r.set(stateReleased) }
 
 // Over notes that r's task is over, with its descendants, or, in a recorded loop, over for this
 // turn.
@@ -139,7 +139,7 @@ func (r *Record) Over() {
 	if r.loop {
 		r.mu.Lock()
 		r.setLocked(stateResting)
-		r.given = nil
+		r.released = nil
 		r.mu.Unlock()
 		return
 	}
@@ -159,10 +159,10 @@ func (r *Record) Waits(x Wait) {
 }
 
 // GaveEarly notes a Release.
-func (r *Record) GaveEarly(a chain.Access) {
+func (r *Record) ReleasedEarly(a chain.Access) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.given = append(r.given, a)
+	r.released = append(r.released, a)
 	r.version++
 }
 

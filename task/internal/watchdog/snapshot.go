@@ -19,7 +19,7 @@ type snapshot struct {
 	limit time.Duration
 	seen  []seen // in the order of creation of their parents' lists: parents before children
 	kids  map[*Record][]int
-	place map[*Record]int
+	index map[*Record]int
 	holds []int // those that have begun, with Commutative accesses
 	stuck []int // indices in seen: what waits for too long, and the cycles, each in its order
 }
@@ -27,26 +27,26 @@ type snapshot struct {
 // seen is a task in a snapshot.
 type seen struct {
 	status
-	rec    *Record
-	events []watchEvent
-	given  []order.Access // by their addresses
-	parent int            // index; -1 if there is none
-	task   *order.Task    // its mark is the index
-	behind []behind
+	rec      *Record
+	events   []watchEvent
+	released []order.Access // by their addresses
+	parent   int            // index; -1 if there is none
+	task     *order.Task    // its mark is the index
+	blockers []blocker
 
 	stuckSince time.Time // of the wait that is too long
 	inCycle    bool
 }
 
 // behind is a task that another one waits for.
-type behind struct {
+type blocker struct {
 	on     int          // index of the task
 	access chain.Access // of the task that waits; zero if it waits for the task itself
 }
 
 // take looks at all live tasks, which are in shards.
 func take(shards []watchShard, limit time.Duration) *snapshot {
-	p := &snapshot{limit: limit, kids: map[*Record][]int{}, place: map[*Record]int{}}
+	p := &snapshot{limit: limit, kids: map[*Record][]int{}, index: map[*Record]int{}}
 	for i := range shards {
 		sh := &shards[i]
 		sh.mu.Lock()
@@ -57,7 +57,7 @@ func take(shards []watchShard, limit time.Duration) *snapshot {
 	}
 	n := 0
 	for _, x := range p.seen {
-		if x.look() {
+		if x.read() {
 			p.seen[n] = x
 			n++
 		}
@@ -68,12 +68,12 @@ func take(shards []watchShard, limit time.Duration) *snapshot {
 		return cmp.Or(cmp.Compare(a.rec.depth, b.rec.depth), a.rec.born.Compare(b.rec.born), cmp.Compare(a.rec.id, b.rec.id))
 	})
 	for i := range p.seen {
-		p.place[p.seen[i].rec] = i
+		p.index[p.seen[i].rec] = i
 	}
 	for i := range p.seen {
 		x := &p.seen[i]
 		x.parent = -1
-		if at, ok := p.place[x.rec.parent]; ok {
+		if at, ok := p.index[x.rec.parent]; ok {
 			x.parent = at
 		}
 		p.kids[x.rec.parent] = append(p.kids[x.rec.parent], i)
@@ -83,29 +83,29 @@ func take(shards []watchShard, limit time.Duration) *snapshot {
 	}
 	for i := range p.seen { // parents first, and the children of each in their order
 		if p.seen[i].parent < 0 {
-			p.plant(i)
+			p.addToTree(i)
 		}
 		for _, k := range p.kids[p.seen[i].rec] {
-			p.plant(k)
+			p.addToTree(k)
 		}
 	}
 	for i := range p.seen {
-		p.findBehind(i)
+		p.findBlockers(i)
 	}
 	p.findStuck()
 	return p
 }
 
 // look takes what is under the lock of the record, and reports whether the task is alive.
-func (x *seen) look() bool {
+func (x *seen) read() bool {
 	r := x.rec
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.state == stateOver {
 		return false
 	}
-	x.status, x.events, x.given = r.status, nil, order.List(r.given)
-	slices.SortFunc(x.given, func(a, b order.Access) int { return cmp.Compare(a.Lo, b.Lo) })
+	x.status, x.events, x.released = r.status, nil, order.List(r.released)
+	slices.SortFunc(x.released, func(a, b order.Access) int { return cmp.Compare(a.Lo, b.Lo) })
 	for _, e := range r.events {
 		x.events = append(x.events, *e)
 	}
@@ -113,39 +113,39 @@ func (x *seen) look() bool {
 }
 
 // findBehind finds what task i waits for, as far as that is another task.
-func (p *snapshot) findBehind(i int) {
+func (p *snapshot) findBlockers(i int) {
 	x := &p.seen[i]
 	switch x.state {
 	case stateSpawned:
 		// Where OnReady has bound events the accesses are there, and the tasks of a loop are
 		// ordered by its graph.
 		if len(x.events) == 0 && !x.rec.loop {
-			p.behindUses(i)
+			p.blockedByAccesses(i)
 		}
 	case stateWaiting:
-		if on, ok := p.place[x.waits.On]; ok && x.waits.On != nil {
-			x.behind = append(x.behind, behind{on: on})
+		if on, ok := p.index[x.waits.On]; ok && x.waits.On != nil {
+			x.blockers = append(x.blockers, blocker{on: on})
 		}
 		if x.waits.Children {
-			p.behindChildren(x)
+			p.blockedByChildren(x)
 		}
-	case stateReturned, stateGiven: // the first with Attrs.Wait
-		if x.state == stateGiven || len(x.events) == 0 {
-			p.behindChildren(x)
+	case stateReturned, stateReleased: // the first with Attrs.Wait
+		if x.state == stateReleased || len(x.events) == 0 {
+			p.blockedByChildren(x)
 		}
 	}
 }
 
 // behindChildren notes that x waits for all its children.
-func (p *snapshot) behindChildren(x *seen) {
+func (p *snapshot) blockedByChildren(x *seen) {
 	for _, k := range p.kids[x.rec] {
-		x.behind = append(x.behind, behind{on: k})
+		x.blockers = append(x.blockers, blocker{on: k})
 	}
 }
 
 // plant puts task i, whose parent is there, into its tree. The parts of a loop do not wait for each
 // other there.
-func (p *snapshot) plant(i int) {
+func (p *snapshot) addToTree(i int) {
 	x := &p.seen[i]
 	up := new(order.Task)
 	if x.parent >= 0 && !x.rec.loop {
@@ -163,7 +163,7 @@ func (p *snapshot) plant(i int) {
 
 // behindUses notes which tasks i waits for by its accesses: those whose use of the memory is not
 // over, and one that has it alone.
-func (p *snapshot) behindUses(i int) {
+func (p *snapshot) blockedByAccesses(i int) {
 	x := &p.seen[i]
 	declared := map[*order.Entry]chain.Access{} // a strong one, if there is one
 	for _, a := range x.rec.accs {
@@ -173,17 +173,17 @@ func (p *snapshot) behindUses(i int) {
 			}
 		})
 	}
-	known := map[behind]bool{}
+	known := map[blocker]bool{}
 	for _, u := range x.task.Entries {
 		free := true
 		waits := func(by *order.Entry, lo, hi uintptr) bool {
-			if p.given(by, lo, hi) {
+			if p.hasReleased(by, lo, hi) {
 				return true
 			}
 			free = false
-			if b := (behind{by.Task.Mark.(int), declared[u]}); !known[b] {
+			if b := (blocker{by.Task.Mark.(int), declared[u]}); !known[b] {
 				known[b] = true
-				x.behind = append(x.behind, b)
+				x.blockers = append(x.blockers, b)
 			}
 			return false
 		}
@@ -201,12 +201,12 @@ func (p *snapshot) behindUses(i int) {
 }
 
 // given reports whether the task of u has given up all of its bytes from lo to hi.
-func (p *snapshot) given(u *order.Entry, lo, hi uintptr) bool {
+func (p *snapshot) hasReleased(u *order.Entry, lo, hi uintptr) bool {
 	x := &p.seen[u.Task.Mark.(int)]
-	if x.state == stateGiven || x.state == stateResting {
+	if x.state == stateReleased || x.state == stateResting {
 		return true
 	}
-	for _, g := range x.given {
+	for _, g := range x.released {
 		if from, to := u.Part(g); from <= lo {
 			lo = max(lo, to)
 		}
@@ -271,12 +271,12 @@ func (p *snapshot) findCycles() {
 		for len(path) > 0 {
 			i := path[len(path)-1]
 			x := &p.seen[i]
-			if next[i] == len(x.behind) {
+			if next[i] == len(x.blockers) {
 				color[i] = finished
 				path = path[:len(path)-1]
 				continue
 			}
-			on := x.behind[next[i]].on
+			on := x.blockers[next[i]].on
 			next[i]++
 			switch color[on] {
 			case fresh:
@@ -304,8 +304,8 @@ func (p *snapshot) addCycle(ring []int) {
 		x := &p.seen[i]
 		x.inCycle, x.stuckSince = true, x.since
 		// The relation on the cycle comes first.
-		j := slices.IndexFunc(x.behind, func(b behind) bool { return b.on == ring[(k+1)%len(ring)] })
-		x.behind[0], x.behind[j] = x.behind[j], x.behind[0]
+		j := slices.IndexFunc(x.blockers, func(b blocker) bool { return b.on == ring[(k+1)%len(ring)] })
+		x.blockers[0], x.blockers[j] = x.blockers[j], x.blockers[0]
 		p.stuck = append(p.stuck, i)
 	}
 }

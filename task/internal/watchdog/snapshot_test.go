@@ -17,11 +17,11 @@ import (
 
 // The methods in which the scripts' bodies wait.
 const (
-	opWait   = "Wait"
-	opWindow = "Spawn, since the window is full"
-	opBlock  = "Block"
-	opSleep  = "Sleep"
-	opJoin   = "Detached.Join"
+	opWait      = "Wait"
+	opThrottled = "Spawn, since the window is full"
+	opBlock     = "Block"
+	opSleep     = "Sleep"
+	opJoin      = "Detached.Join"
 )
 
 // watchedRow is a task of a script: what is known of it, and which tasks it shall be behind.
@@ -31,16 +31,16 @@ type watchedRow struct {
 	accs         []chain.Access
 	want         string
 
-	events int
-	given  []chain.Access
-	loop   bool
-	op, on string // what it waits for
+	events   int
+	released []chain.Access
+	loop     bool
+	op, on   string // what it waits for
 }
 
 // shows makes a list of such tasks and takes a snapshot. The clock is too coarse for them, and
 // their numbers, which are those of slots too, fall: their order is that of their parents' lists.
-func shows(rows []watchedRow) (p *snapshot, records map[string]*Record) {
-	w := New(Config{Sees: func() {}})
+func snapshotOf(rows []watchedRow) (p *snapshot, records map[string]*Record) {
+	w := New(Config{Acquire: func() {}})
 	records = map[string]*Record{}
 	now := time.Now()
 	for _, x := range rows {
@@ -48,14 +48,14 @@ func shows(rows []watchedRow) (p *snapshot, records map[string]*Record) {
 		records[x.name] = r
 		r.set(x.state)
 		r.born, r.id = now, -r.id
-		r.given, r.loop = x.given, x.loop
+		r.released, r.loop = x.released, x.loop
 		for range x.events {
 			r.events = append(r.events, &watchEvent{since: time.Now()})
 		}
 	}
 	for _, x := range rows {
 		if x.op != "" {
-			records[x.name].waits = Wait{Op: x.op, On: records[x.on], Children: x.op == opWait, Passes: x.op == opWindow}
+			records[x.name].waits = Wait{Op: x.op, On: records[x.on], Children: x.op == opWait, Passes: x.op == opThrottled}
 		}
 	}
 	return take(w.shards, time.Hour), records
@@ -96,7 +96,7 @@ func TestSnapshotScripts(t *testing.T) {
 			{name: "f", parent: "main", accs: ax(part(3, 5).Access(chain.ModeInOut), part(4, 6).Access(chain.ModeIn).Weak()), want: "e"},
 		},
 		"parts of ranges that are given up": {
-			{name: "a", parent: "main", state: stateRunning, accs: ax(part(0, 8).Access(chain.ModeInOut)), given: ax(part(4, 6).Access(chain.ModeInOut), part(2, 4).Access(chain.ModeInOut))},
+			{name: "a", parent: "main", state: stateRunning, accs: ax(part(0, 8).Access(chain.ModeInOut)), released: ax(part(4, 6).Access(chain.ModeInOut), part(2, 4).Access(chain.ModeInOut))},
 			{name: "b", parent: "main", accs: ax(part(2, 6).Access(chain.ModeIn))},
 			{name: "c", parent: "main", accs: ax(part(1, 6).Access(chain.ModeIn)), want: "a"},
 			{name: "d", parent: "main", accs: ax(part(2, 7).Access(chain.ModeIn)), want: "a"},
@@ -145,29 +145,29 @@ func TestSnapshotScripts(t *testing.T) {
 			{name: "child2", parent: "bare", accs: inout},
 		},
 		"children of one that is over keep an object": {
-			{name: "weak", parent: "main", state: stateGiven, accs: weak(inout), want: "user,later"},
+			{name: "weak", parent: "main", state: stateReleased, accs: weak(inout), want: "user,later"},
 			{name: "user", parent: "weak", state: stateRunning, accs: inout},
 			{name: "later", parent: "weak", state: stateRunning, accs: ax(chain.Object(&y, chain.ModeInOut))},
 			{name: "next", parent: "main", accs: in, want: "user"},
-			{name: "gone", parent: "main", state: stateGiven, accs: ax(chain.Object(&y, chain.ModeInOut))},
+			{name: "gone", parent: "main", state: stateReleased, accs: ax(chain.Object(&y, chain.ModeInOut))},
 			{name: "free", parent: "main", accs: ax(chain.Object(&y, chain.ModeIn))},
 		},
 		"readers of one that is over are no reader's business": {
-			{name: "over", parent: "main", state: stateGiven, accs: in, want: "writes,reads"},
+			{name: "over", parent: "main", state: stateReleased, accs: in, want: "writes,reads"},
 			{name: "writes", parent: "over", state: stateRunning, accs: inout},
 			{name: "reads", parent: "over", state: stateRunning, accs: in},
 			{name: "next", parent: "main", accs: in},
 			{name: "later", parent: "main", accs: inout, want: "next"},
 		},
 		"what is given up": {
-			{name: "a", parent: "main", state: stateRunning, accs: inout, given: inout},
+			{name: "a", parent: "main", state: stateRunning, accs: inout, released: inout},
 			{name: "child", parent: "a", state: stateRunning, accs: ax(chain.Object(&y, chain.ModeInOut))},
 			{name: "b", parent: "main", accs: in},
-			{name: "c", parent: "main", state: stateRunning, accs: ax(chain.Object(&y, chain.ModeInOut)), given: inout},
+			{name: "c", parent: "main", state: stateRunning, accs: ax(chain.Object(&y, chain.ModeInOut)), released: inout},
 			{name: "d", parent: "main", accs: ax(chain.Object(&y, chain.ModeIn)), want: "c"},
 		},
 		"what is given up, but for a child": {
-			{name: "a", parent: "main", state: stateRunning, accs: inout, given: inout},
+			{name: "a", parent: "main", state: stateRunning, accs: inout, released: inout},
 			{name: "child", parent: "a", state: stateRunning, accs: inout},
 			{name: "b", parent: "main", accs: in, want: "child"},
 		},
@@ -182,8 +182,8 @@ func TestSnapshotScripts(t *testing.T) {
 			{name: "spawned", parent: "far", accs: comm},
 			{name: "rests", parent: "far", state: stateResting, accs: comm},
 			{name: "weak", parent: "far", state: stateRunning, accs: weak(comm)},
-			{name: "gave", parent: "far", state: stateRunning, accs: comm, given: comm},
-			{name: "over", parent: "far", state: stateGiven, accs: comm},
+			{name: "gave", parent: "far", state: stateRunning, accs: comm, released: comm},
+			{name: "over", parent: "far", state: stateReleased, accs: comm},
 			{name: "wants", parent: "main", accs: comm},
 		},
 		"commutative, held by an ancestor": {
@@ -221,7 +221,7 @@ func TestSnapshotScripts(t *testing.T) {
 		},
 	} {
 		rows = append([]watchedRow{main}, rows...)
-		p, _ := shows(rows)
+		p, _ := snapshotOf(rows)
 		at := map[string]*seen{}
 		for i := range p.seen {
 			at[p.seen[i].rec.label] = &p.seen[i]
@@ -232,7 +232,7 @@ func TestSnapshotScripts(t *testing.T) {
 				continue
 			}
 			var got []string
-			for _, b := range s.behind {
+			for _, b := range s.blockers {
 				got = append(got, p.seen[b.on].rec.label)
 			}
 			require.Equal(t, r.want, strings.Join(got, ","), "%s: what %s is behind", name, r.name)
@@ -259,14 +259,14 @@ func TestSnapshotStuck(t *testing.T) {
 		"runs":               {seen{status: status{state: stateRunning, since: ago(9)}}, 0, false},
 		"Block":              {seen{status: status{state: stateWaiting, since: ago(9), waits: Wait{Op: opBlock}}}, 9, true},
 		"Wait":               {seen{status: status{state: stateWaiting, since: ago(9), waits: Wait{Op: opWait, Children: true}}}, 0, false},
-		"the window":         {seen{status: status{state: stateWaiting, since: ago(9), waits: Wait{Op: opWindow, Passes: true}}}, 0, false},
+		"the window":         {seen{status: status{state: stateWaiting, since: ago(9), waits: Wait{Op: opThrottled, Passes: true}}}, 0, false},
 		"Join":               {seen{status: status{state: stateWaiting, since: ago(9), waits: Wait{Op: opJoin, On: other}}}, 0, false},
 		"Sleep":              {seen{status: status{state: stateWaiting, since: ago(9), waits: Wait{Op: opSleep, Due: now.Add(1)}}}, 0, false},
 		"Sleep that is over": {seen{status: status{state: stateWaiting, since: ago(9), waits: Wait{Op: opSleep, Due: now}}}, 9, true},
 		"events":             {seen{status: status{state: stateReturned, since: ago(1)}, events: []watchEvent{event(5), event(7), event(6)}}, 7, true},
 		"OnReady's events":   {seen{status: status{state: stateSpawned, since: ago(1)}, events: []watchEvent{event(8), event(7)}}, 8, true},
 		"no events":          {seen{status: status{state: stateSpawned, since: ago(9)}}, 0, false},
-		"is given":           {seen{status: status{state: stateGiven, since: ago(9)}, events: []watchEvent{event(5)}}, 0, false},
+		"is given":           {seen{status: status{state: stateReleased, since: ago(9)}, events: []watchEvent{event(5)}}, 0, false},
 	} {
 		since, ok := c.x.waitsOutside(now)
 		require.Equal(t, c.ok, ok, name)
@@ -285,7 +285,7 @@ func TestSnapshotStuck(t *testing.T) {
 
 // What waits in a ring is stuck at once, each behind the next one first; unless a record of it has
 // changed since.
-func TestSnapshotRings(t *testing.T) {
+func TestSnapshotCycles(t *testing.T) {
 	rows := []watchedRow{
 		{name: "main", state: stateRunning},
 		{name: "a", parent: "main", state: stateWaiting, op: opWait},
@@ -294,11 +294,11 @@ func TestSnapshotRings(t *testing.T) {
 		{name: "b", parent: "main", state: stateWaiting, op: opJoin, on: "a"},
 		{name: "c", parent: "main", state: stateWaiting, op: opJoin, on: "a"},
 	}
-	p, records := shows(rows)
+	p, records := snapshotOf(rows)
 	var in []string
 	for _, i := range p.stuck {
 		x := &p.seen[i]
-		in = append(in, x.rec.label+" behind "+p.seen[x.behind[0].on].rec.label)
+		in = append(in, x.rec.label+" behind "+p.seen[x.blockers[0].on].rec.label)
 		require.True(t, x.inCycle)
 		require.Equal(t, x.since, x.stuckSince)
 	}
@@ -337,10 +337,10 @@ func TestSnapshotText(t *testing.T) {
 		for i := range n {
 			p.seen = append(p.seen, seen{rec: record(fmt.Sprint("on ", i)), status: status{state: stateRunning, since: now.Add(-1234 * time.Microsecond)}})
 		}
-		var on []behind
+		var on []blocker
 		var events []watchEvent
 		for i := range n {
-			on = append(on, behind{on: i, access: chain.Object(&x[i/2], chain.ModeIn)})
+			on = append(on, blocker{on: i, access: chain.Object(&x[i/2], chain.ModeIn)})
 			events = append(events, watchEvent{since: now.Add(-time.Second), what: []any{nil, "a message"}[i%2]})
 		}
 		at := len(p.seen)
@@ -354,22 +354,22 @@ func TestSnapshotText(t *testing.T) {
 		}
 		count := func(s, of string) int { return strings.Count(s, of) }
 
-		l := text(seen{status: status{state: stateSpawned}, behind: on})
+		l := text(seen{status: status{state: stateSpawned}, blockers: on})
 		require.Len(t, l, 1)
-		require.Equal(t, (min(n, maxVictims)+1)/2, count(l[0], "waits for In("), "two tasks behind each access: %s", l[0])
-		require.Equal(t, min(n, maxVictims), count(l[0], `task "on `), l[0])
+		require.Equal(t, (min(n, maxDependents)+1)/2, count(l[0], "waits for In("), "two tasks behind each access: %s", l[0])
+		require.Equal(t, min(n, maxDependents), count(l[0], `task "on `), l[0])
 		require.Equal(t, n == 0, strings.Contains(l[0], "is ready, and waits for a slot"))
-		require.Equal(t, max((min(n, maxVictims)+1)/2-1, 0), count(l[0], ", and waits for In("))
+		require.Equal(t, max((min(n, maxDependents)+1)/2-1, 0), count(l[0], ", and waits for In("))
 		require.Equal(t, n > 8, strings.HasSuffix(l[0], ", and for"+more(8)), l[0])
 
-		l = text(seen{status: status{state: stateWaiting, waits: Wait{Op: opWait, Children: true}}, behind: on})
+		l = text(seen{status: status{state: stateWaiting, waits: Wait{Op: opWait, Children: true}}, blockers: on})
 		require.Len(t, l, 1)
 		require.Contains(t, l[0], "waits in Wait at an unknown place for 2s")
 		require.Equal(t, min(n, 8), count(l[0], `task "on `))
 		require.Equal(t, min(n, 1), count(l[0], `, for task "on 0"`))
 		require.Equal(t, n > 8, strings.HasSuffix(l[0], " and"+more(8)), l[0])
 
-		l = text(seen{status: status{state: stateReturned}, behind: on, events: events})
+		l = text(seen{status: status{state: stateReturned}, blockers: on, events: events})
 		if n == 0 {
 			require.Contains(t, l[0], "it keeps its accesses until its descendants are over (0 children), for 2s")
 		} else {
@@ -389,7 +389,7 @@ func TestSnapshotText(t *testing.T) {
 		if n == 1 {
 			children = "(1 child)"
 		}
-		require.Contains(t, text(seen{status: status{state: stateGiven}, behind: on})[0], "over, but for its descendants "+children)
+		require.Contains(t, text(seen{status: status{state: stateReleased}, blockers: on})[0], "over, but for its descendants "+children)
 		require.Contains(t, text(seen{status: status{state: stateRunning}})[0], "runs, for 2s")
 		require.Contains(t, text(seen{status: status{state: stateResting}})[0], "of a recorded loop, waits for its next turn")
 		due := now.Add(time.Hour)
@@ -400,9 +400,9 @@ func TestSnapshotText(t *testing.T) {
 		p.seen = p.seen[:at]
 		p.seen = append(p.seen, seen{rec: record("x"), status: status{state: stateWaiting, since: now, waits: Wait{Op: opBlock}}})
 		for i := range n {
-			p.seen[i].behind = []behind{{on: at}}
+			p.seen[i].blockers = []blocker{{on: at}}
 			if i > 0 {
-				p.seen[i].behind = append(p.seen[i].behind, behind{on: i - 1})
+				p.seen[i].blockers = append(p.seen[i].blockers, blocker{on: i - 1})
 			}
 		}
 		p.stuck = []int{at}

@@ -17,10 +17,10 @@ import (
 
 // Config is what a watchdog needs.
 type Config struct {
-	Limit time.Duration // what waits for so long, for what no task gives, is stuck
-	Out   io.Writer     // of the reports
-	Slots int           // of the runtime
-	Sees  func()        // makes the caller come after what bodies have given to be printed
+	Limit   time.Duration // what waits for so long, for what no task gives, is stuck
+	Out     io.Writer     // of the reports
+	Slots   int           // of the runtime
+	Acquire func()        // makes the caller come after what bodies have given to be printed
 }
 
 // A Watchdog looks at the tasks of a runtime from time to time, and reports those that are stuck.
@@ -31,7 +31,7 @@ type Watchdog struct {
 	done   chan struct{} // closed when the goroutine has ended
 
 	// Owned by the goroutine.
-	said map[report]bool
+	reported map[report]bool
 }
 
 // New makes a watchdog, which does not look yet.
@@ -90,7 +90,7 @@ func (w *Watchdog) Enter(at int, parent *Record, label string, pc uintptr, accs 
 
 // Open starts the looks, and Close ends them.
 func (w *Watchdog) Open() {
-	w.said = map[report]bool{}
+	w.reported = map[report]bool{}
 	w.stop, w.done = make(chan struct{}), make(chan struct{})
 	go waits.Service(w.loop)()
 }
@@ -110,24 +110,24 @@ func (w *Watchdog) loop() {
 		case <-w.stop:
 			return
 		case <-tick.C:
-			w.look()
+			w.check()
 		}
 	}
 }
 
 // look reports what is stuck and has not been reported. What was reported and goes on is forgotten,
 // so a task that is stuck in something else later is reported again.
-func (w *Watchdog) look() {
+func (w *Watchdog) check() {
 	snap := w.snapshot()
 	fresh := false
 	now := map[report]bool{}
 	for _, i := range snap.stuck {
 		x := snap.seen[i]
 		key := report{task: x.rec, since: x.stuckSince, cycle: x.inCycle}
-		fresh = fresh || !w.said[key]
+		fresh = fresh || !w.reported[key]
 		now[key] = true
 	}
-	w.said = now
+	w.reported = now
 	if fresh {
 		var b strings.Builder
 		b.WriteString("weft: watchdog: ")
@@ -178,7 +178,7 @@ func (w *Watchdog) Tasks() []Info {
 		if x.parent >= 0 {
 			list[i].Parent = x.rec.parent.id
 		}
-		for _, b := range x.behind {
+		for _, b := range x.blockers {
 			list[i].Behind = append(list[i].Behind, p.seen[b.on].rec.id)
 		}
 	}
@@ -192,11 +192,11 @@ func (x *seen) public() State {
 		return Bound
 	case x.state == stateSpawned && len(x.events) > 0:
 		return Held
-	case x.state == stateSpawned && len(x.behind) > 0:
+	case x.state == stateSpawned && len(x.blockers) > 0:
 		return Waiting
 	}
 	return [stateOver]State{stateSpawned: Ready, stateResting: Resting, stateRunning: Running,
-		stateWaiting: Blocked, stateReturned: Parent, stateGiven: Parent}[x.state]
+		stateWaiting: Blocked, stateReturned: Parent, stateReleased: Parent}[x.state]
 }
 
 // Describe writes what the tasks do, and what is stuck.
@@ -204,6 +204,6 @@ func (w *Watchdog) Describe(b *strings.Builder) { w.snapshot().describe(b) }
 
 // snapshot looks at all live tasks.
 func (w *Watchdog) snapshot() *snapshot {
-	w.cfg.Sees() // what is printed
+	w.cfg.Acquire() // what is printed
 	return take(w.shards, w.cfg.Limit)
 }
