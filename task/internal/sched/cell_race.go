@@ -10,7 +10,7 @@ import (
 	"weft/internal/xatomic"
 )
 
-// A cell is one place of a ring. The race detector rightly reports the plain word of
+// A cell is one element of a ring. The race detector rightly reports the plain word of
 // cell_unsafe.go; under it the word is atomic, and the explorer has to see it.
 type cell struct{ n xatomic.Pointer[chain.Node] }
 

@@ -12,14 +12,13 @@ import (
 	"weft/internal/xatomic"
 )
 
-// A cell is one place of a ring. A thief may read a cell that the owner overwrites
-// at the same time; its compare-and-swap of top fails then, and what it read is
-// not used. A pointer is written whole on every machine of Go, so a plain
-// word will do, and saves a fence per push.
+// A cell is one element of a ring. A thief may read a cell while the owner overwrites it. Then the
+// thief's compare-and-swap of top fails, and it drops what it read. Every machine of Go writes a
+// pointer whole, so a plain word is enough, and saves a fence per push.
 type cell struct{ n *chain.Node }
 
 func (c *cell) load() *chain.Node   { return c.n }
 func (c *cell) store(n *chain.Node) { c.n = n }
 
-// prefetch prefetches the lines of the task that every run of it writes, with accesses or without.
+// prefetch prefetches the cache lines that running the task writes, with accesses or without.
 func (c *cell) prefetch() { xatomic.PrefetchW1st3rd(unsafe.Pointer(c.n)) }

@@ -8,17 +8,17 @@ import (
 	"weft/internal/xatomic"
 )
 
-// A deque is a Chase–Lev work-stealing deque: its owner, the holder of the slot,
-// pushes and pops at the bottom, thieves take from the top. README.md has
-// the protocol and the schedules that its order prevents.
+// A deque is a Chase–Lev work-stealing deque. Its owner, the holder of the slot, pushes and pops at
+// the bottom; thieves steal at the top. README.md has the protocol, and the bad schedules that its
+// order prevents.
 type deque struct {
 	_      pad
 	top    xatomic.Int64 // next to steal; only grows
 	_      pad
-	bottom xatomic.Int64         // next free place; written by the owner
+	bottom xatomic.Int64         // next free cell; written by the owner
 	buf    xatomic.Pointer[ring] // written by the owner
 	seen   int64                 // top as the owner last read it; a lower bound. Owner only
-	own    int64                 // how often the owner has moved top. Owner only
+	own    int64                 // how many times the owner has moved top. Owner only
 	_      pad
 }
 
@@ -31,8 +31,8 @@ type ring struct {
 }
 
 const (
-	ringMin = 256 // tasks (guess: a window of live tasks seldom has more of them ready)
-	deep    = 128 // tasks: the lines of fewer are in a first cache of 48 KiB
+	ringMin = 256 // tasks (guess: of the live tasks seldom more are ready)
+	deep    = 128 // tasks: the lines of fewer tasks fit a first cache of 48 KiB
 )
 
 func newRing(n int64) *ring { return &ring{make([]cell, n), n - 1} }
@@ -44,8 +44,7 @@ func (d *deque) push(n *chain.Node) {
 	b := d.bottom.Load()
 	r := d.buf.Load()
 	if b-d.seen > r.mask {
-		// Full, going by an old top: only now is it worth a look at the line
-		// that thieves write.
+		// Full by an old top: only now read the line that thieves write.
 		if d.seen = d.top.Load(); b-d.seen > r.mask {
 			r = d.grow(r, b)
 		}
@@ -54,8 +53,8 @@ func (d *deque) push(n *chain.Node) {
 	d.bottom.Store(b + 1)      //bug:D1
 }
 
-// grow doubles the ring. Thieves that still hold the old one find the same
-// tasks there: no cell of it is written again.
+// grow doubles the ring. Thieves that still have the old ring find the same tasks there: no cell of
+// it is written again.
 func (d *deque) grow(r *ring, b int64) *ring {
 	n := newRing(2 * (r.mask + 1))
 	for i := d.top.Load(); i < b; i++ { //bug:grow
@@ -65,9 +64,9 @@ func (d *deque) grow(r *ring, b int64) *ring {
 	return n
 }
 
-// shrink drops the ring for a small one, if the deque is empty. Owner only. A thief that has read
-// top and bottom before may find the small ring and nothing in it; but what it is after has been
-// taken, so its CAS of top fails.
+// shrink replaces the ring by a small one if the deque is empty. Owner only. A thief that read top
+// and bottom before may then read an empty cell of the small ring; but the task that it wanted has
+// been taken, so its CAS of top fails.
 func (d *deque) shrink() {
 	if len(d.buf.Load().cells) > ringMin && d.empty() {
 		d.init(ringMin)
@@ -90,7 +89,7 @@ func (d *deque) pop() *chain.Node {
 	x := r.cells[b&r.mask].load()
 	switch {
 	case t == b:
-		// The last one: a thief may be after it too.
+		// The last task: a thief may try to take it too.
 		if d.top.CompareAndSwap(t, t+1) { //bug:last
 			d.own++
 		} else {
@@ -98,15 +97,15 @@ func (d *deque) pop() *chain.Node {
 		}
 		d.bottom.Store(b + 1)
 	case b-t >= deep && t == d.own:
-		// No thief has ever come, so the next pop returns the task beneath. With thieves the
+		// No thief has come yet, so the next pop returns the task beneath. With thieves the
 		// prefetch would cost more than it saves: a thief needs the same lines.
 		r.cells[(b-1)&r.mask].prefetch()
 	}
 	return x
 }
 
-// steal takes the oldest task. It returns nil and false when there is none, nil and
-// true when another thief or the owner was faster.
+// steal takes the oldest task. It returns nil and false if there is none, nil and true if another
+// thief or the owner was faster.
 func (d *deque) steal() (x *chain.Node, lost bool) {
 	t := d.top.Load()    //bug:D5
 	b := d.bottom.Load() //bug:D5
@@ -121,5 +120,5 @@ func (d *deque) steal() (x *chain.Node, lost bool) {
 	return x, false
 }
 
-// empty reports whether there was nothing to steal. Anybody may ask.
+// empty reports whether there was nothing to steal. Any goroutine may call it.
 func (d *deque) empty() bool { return d.top.Load() >= d.bottom.Load() }

@@ -26,8 +26,8 @@ func newDequeAt(n, start int64) *deque {
 	return d
 }
 
-// The steps of the table: + pushes, - pops, < steals; after a - or < comes the number that must
-// come out, or . for none; G checks that the ring has grown to so many cells.
+// The steps of the table: + pushes, - pops, < steals; after a - or < is the number of the task that
+// must come out, or . for none; G checks that the ring has grown to so many cells.
 func TestDequeSteps(t *testing.T) {
 	for _, steps := range []string{
 		"-. <.",
@@ -45,8 +45,8 @@ func TestDequeSteps(t *testing.T) {
 		"+ -1 + -2 + -3 + -4 + -5 + -6 + -7 + -8 + -9 G4",
 		"+ + + + + + + + + G16 <1 -9 <2 -8 <3 -7 <4 -6 <5 -. <.",
 	} {
-		// Every place of the ring, and every place around 2³¹, 2³² and a count that a
-		// billion tasks per second reach after a hundred years.
+		// From each cell of the ring, also around 2³¹, 2³² and a count that a billion tasks per
+		// second reach after a hundred years.
 		for _, base := range []int64{0, 1 << 8, 1<<31 - 8, 1<<32 - 8, 1<<61 - 8} {
 			for at := range int64(17) {
 				dequeSteps(t, newDequeAt(4, base+at), steps)
@@ -78,7 +78,7 @@ func dequeSteps(t *testing.T, d *deque, steps string) {
 		case '<':
 			var lost bool
 			if got, lost = d.steal(); lost {
-				fail("lost against nobody")
+				fail("lost a contest without a thief")
 			}
 		}
 		i++
@@ -102,7 +102,7 @@ func dequeSteps(t *testing.T, d *deque, steps string) {
 	}
 }
 
-// Random steps against a slice.
+// Random steps are compared with a slice.
 func TestDequeRandomSteps(t *testing.T) {
 	for seed := range uint64(50) {
 		rng := rand.New(rand.NewPCG(seed, 2))
@@ -138,7 +138,7 @@ func TestDequeRandomSteps(t *testing.T) {
 	}
 }
 
-// numbers returns the places of tasks.
+// numbers returns the index of each task.
 func numbers(tasks []chain.Node) map[*chain.Node]int {
 	m := make(map[*chain.Node]int, len(tasks))
 	for i := range tasks {
@@ -147,9 +147,9 @@ func numbers(tasks []chain.Node) map[*chain.Node]int {
 	return m
 }
 
-// One owner, several thieves: every task comes out exactly once. The ring starts with one
-// or two cells, so that it grows under the thieves, and bursts of one task make the owner and the
-// thieves contend for the last one.
+// With one owner and several thieves, every task comes out exactly once. The ring starts with two
+// cells, so that it grows while thieves steal. Bursts of one task make the owner and the thieves
+// contend for the last task.
 func TestDequeHammer(t *testing.T) {
 	total := 200000
 	if testing.Short() {
@@ -210,7 +210,7 @@ func TestDequeHammer(t *testing.T) {
 	}
 }
 
-// Stealing preserves the order of the pushes: what one thief gets is sorted.
+// Stealing preserves the order of the pushes: one thief gets tasks in their order.
 func TestDequeStealsOldestFirstHammer(t *testing.T) {
 	const total = 20000
 	d := newDequeAt(2, 0)

@@ -11,7 +11,7 @@ import (
 	"weft/internal/explore"
 )
 
-// TestPlantedBugs: each rule of README.md, broken, is found by the exploration of its protocol.
+// TestPlantedBugs breaks each rule of README.md once. The exploration of its protocol finds that.
 func TestPlantedBugs(t *testing.T) { explore.FindBugs(t, "sched", plantedBugs) }
 
 var plantedBugs = []explore.Bug{
@@ -60,7 +60,7 @@ var plantedBugs = []explore.Bug{
 	}, {
 		Name: "S3 before S1", File: "idle.go", Test: "TestExploreIdle",
 		Decl: sleepDecl, At: "S1",
-		New: "\ti.mu.Unlock()\n\tif q.Work() {\n\t\treturn s.look(), false\n\t}\n\ti.mu.Lock()\n" + bugS1 + sleepS2,
+		New: "\ti.mu.Unlock()\n\tif q.Work() {\n\t\treturn s.search(), false\n\t}\n\ti.mu.Lock()\n" + bugS1 + sleepS2,
 	}, {
 		Name: "S3 before S2", File: "idle.go", Test: "TestExploreIdle",
 		Decl: sleepDecl, At: "S1",
@@ -74,22 +74,22 @@ var plantedBugs = []explore.Bug{
 		At:  "P3",
 		New: "\t\ti.hunting.Add(-1)\n\t\treturn\n",
 	}, {
-		Name: "the hunting that nobody ends", File: "idle.go", Test: "TestExploreIdle",
+		Name: "a woken slot that never stops hunting", File: "idle.go", Test: "TestExploreIdle",
 		At:  "P4",
 		New: "\ts.sema.wake()",
 	},
 	{
-		Name: "a slot parks without a look at the high priorities", File: "scheduler.go", Test: "TestExploreIdle",
+		Name: "a slot parks without searching the high priorities", File: "scheduler.go", Test: "TestExploreIdle",
 		At:  "high",
 		New: "\tif q.inject.n.Load() > 0 || q.low.n.Load() > 0 {\n\t\treturn true\n\t}\n",
 	},
 }
 
-// The steps of Slot.sleep, and the first one as it stands where the variables are declared.
+// The steps of Slot.sleep. In bugS1 the variables of sleepDecl are assigned, not declared.
 const (
 	sleepDecl = "var wasHunting bool\nvar parked int32\n"
 	bugS1     = "\twasHunting = s.hunting\n\ts.hunting = false\n\ti.list = append(i.list, s)\n\tparked = i.parked.Add(1)\n\ti.mu.Unlock()\n"
 	sleepS2   = "\tif wasHunting {\n\t\ti.hunting.Add(-1) // S2\n\t}\n"
 	sleepS3   = "\tif q.Work() { // S3\n" +
-		"\t\tif i.unpark(s) {\n\t\t\ts.hunting = true\n\t\t\ti.hunting.Add(1)\n\t\t\tq.host.Wakes()\n\t\t\treturn s.look(), false\n\t\t}\n\t}\n"
+		"\t\tif i.unpark(s) {\n\t\t\ts.hunting = true\n\t\t\ti.hunting.Add(1)\n\t\t\tq.host.Wakes()\n\t\t\treturn s.search(), false\n\t\t}\n\t}\n"
 )

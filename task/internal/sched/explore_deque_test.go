@@ -15,7 +15,7 @@ import (
 )
 
 // dequeProgram is an owner that pushes (+) and pops (-), and thieves that steal a few times each,
-// with a raid after each success or without. The tasks of before are in the deque at the start.
+// with stealBatch after each success or without. The deque has before tasks at the start.
 type dequeProgram struct {
 	name    string
 	ring    int64
@@ -39,17 +39,17 @@ var dequePrograms = []dequeProgram{
 	{"growing twice", 1, 1, "++--", []int{1}, false, false},
 	{"a full ring, seen late", 2, 0, "++-+", []int{2}, false, false},
 	{"the ring goes round", 2, 0, "++-+-", []int{2}, false, false},
-	{"raid", 8, 4, "--", []int{1}, true, false},
-	{"raid, two thieves", 8, 4, "-", []int{1, 1}, true, false},
-	{"raid while the owner empties", 8, 4, "----", []int{1}, true, false},
-	{"raid and steal, two thieves", 8, 3, "-+", []int{1, 2}, true, true},
+	{"batch", 8, 4, "--", []int{1}, true, false},
+	{"batch, two thieves", 8, 4, "-", []int{1, 1}, true, false},
+	{"batch while the owner empties", 8, 4, "----", []int{1}, true, false},
+	{"batch and steal, two thieves", 8, 3, "-+", []int{1, 2}, true, true},
 	{"two thieves, push and pop", 4, 1, "-+-", []int{2, 1}, false, true},
 	{"growing, two patient thieves", 2, 1, "++--", []int{2, 2}, false, true},
 	{"the last one, three thieves", 4, 2, "--", []int{1, 1, 1}, false, true},
 }
 
-// TestExploreDeque: every task comes out exactly once; who finds nothing was right; thieves get the
-// oldest first.
+// TestExploreDeque checks that every task comes out exactly once, that the deque was empty when pop
+// found nothing, and that thieves get the oldest task first.
 func TestExploreDeque(t *testing.T) {
 	for _, p := range dequePrograms {
 		t.Run(p.name, func(t *testing.T) {
@@ -77,7 +77,7 @@ func (p *dequeProgram) setup(r *explore.Run) {
 		push()
 	}
 	var popped []*chain.Node
-	none := 0 // tasks that must be out in the end, since a pop has found nothing
+	none := 0 // the first so many tasks must be out in the end, since a pop has found nothing
 	r.Go("owner", func() {
 		for _, op := range p.owner {
 			if op == '+' {

@@ -14,10 +14,10 @@ import (
 	"weft/internal/xatomic"
 )
 
-// TestExploreIdle: the idle protocol by itself. A task is a function that runs with its slot;
-// queueing, hunting, parking and waking are the real ones. In the end every task has run once, and
-// all slots are parked. A task that waits for another one keeps its slot, so work that is left to
-// nobody is a deadlock.
+// TestExploreIdle explores the idle protocol by itself. A task is a function that runs on its slot;
+// queueing, hunting, parking and waking are the real code. In the end every task has run once, and
+// all slots are parked. A task that waits for another one keeps its slot, so a lost wake-up is a
+// deadlock.
 func TestExploreIdle(t *testing.T) {
 	for _, x := range idlePrograms {
 		t.Run(x.name, func(t *testing.T) { explore.TestWithin(t, x.bound, x.big, x.setup) })
@@ -28,11 +28,11 @@ func TestExploreIdle(t *testing.T) {
 type exploration struct {
 	name  string
 	big   bool // only with -explore.big
-	bound int  // if not zero: less preemptions than this
+	bound int  // if not zero: fewer preemptions than this
 	setup func(*explore.Run)
 }
 
-// gate lets those who wait go on when it is opened, in any order of the two.
+// gate blocks wait until open, which may also come first.
 type gate struct{ c xatomic.Chan[int] }
 
 func newGate() gate  { return gate{make(xatomic.Chan[int], 1)} }
@@ -48,8 +48,8 @@ type idleLab struct {
 	made int
 }
 
-// newIdleLab makes slots that are busy at the start and about to look for work (b), or parked (p).
-// They look everywhere once before they park.
+// newIdleLab makes slots that are busy at the start and about to call Pick (b), or parked (p). They
+// search all queues once before they park.
 func newIdleLab(r *explore.Run, slots string) *idleLab {
 	q := new(Scheduler)
 	list := make([]*Slot, len(slots))
@@ -95,7 +95,7 @@ func newIdleLab(r *explore.Run, slots string) *idleLab {
 	return st
 }
 
-// silentHost is a runtime that does nothing besides.
+// silentHost is a runtime that ignores the scheduler's calls.
 type silentHost struct{}
 
 func (silentHost) Poll(*Slot) bool                        { return false }
@@ -113,7 +113,7 @@ func (st *idleLab) task(f func(s *Slot)) *chain.Node {
 
 func noWork(*Slot) {}
 
-// pushers queue tasks from outside: each of them so many, one after the other.
+// pushers queue tasks without a slot: each of them so many, one after the other.
 func pushers(slots string, counts ...int) func(*explore.Run) {
 	return func(r *explore.Run) {
 		st := newIdleLab(r, slots)
@@ -131,8 +131,8 @@ func pushers(slots string, counts ...int) func(*explore.Run) {
 	}
 }
 
-// producer is a task on a slot that makes others on the slot's own deque and then waits, with
-// the slot, until these have run.
+// producer is a task that pushes others on its slot's own deque, and then keeps the slot until
+// these have run.
 func producer(slots string, children int) func(*explore.Run) {
 	return func(r *explore.Run) {
 		st := newIdleLab(r, slots)
@@ -154,7 +154,7 @@ func producer(slots string, children int) func(*explore.Run) {
 	}
 }
 
-// chained pushes a task that keeps its slot until another one has run, and then that.
+// chained queues a task that keeps its slot until another one has run, and then queues the other.
 func chained(slots string) func(*explore.Run) {
 	return func(r *explore.Run) {
 		st := newIdleLab(r, slots)
@@ -168,7 +168,7 @@ func chained(slots string) func(*explore.Run) {
 	}
 }
 
-// prioritized queues two tasks with a priority each, from outside.
+// prioritized queues two tasks with a priority each, without a slot.
 func prioritized(slots string, first, second int32) func(*explore.Run) {
 	return func(r *explore.Run) {
 		st := newIdleLab(r, slots)

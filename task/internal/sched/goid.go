@@ -5,6 +5,6 @@
 
 package sched
 
-// Goid returns a word that identifies the calling goroutine while it lives. It
-// is the address of the runtime's record of it, and is only ever compared.
+// Goid returns a word that identifies the calling goroutine while it lives: the address of the Go
+// runtime's record of the goroutine. The word is only compared.
 func Goid() uintptr

@@ -5,7 +5,6 @@
 
 package sched
 
-// Goid returns zero: on this machine a goroutine is not told from another one.
-// Misuse from a foreign goroutine goes unnoticed, and work that a
-// worker makes ready from inside a body goes through the injection queue.
+// Goid returns zero: on this machine goroutines are not distinguished. So misuse from a foreign
+// goroutine is not detected, and tasks that a body makes ready go through the injection queue.
 func Goid() uintptr { return 0 }

@@ -10,15 +10,13 @@ import (
 )
 
 const (
-	huntPause = 60 // empty loop turns between two looks (guess: a cache line's way)
-	huntYield = 8  // every so many looks the processor goes to another goroutine
-	// how many times as long a slot hunts where it polls: about 20 µs, since whoever would wake it
-	// otherwise needs some 10
+	huntPause = 60 // empty iterations between two searches (guess: the transfer of a cache line)
+	huntYield = 8  // searches after which a slot yields the processor once
+	// factor by which a slot hunts longer if it polls: about 20 µs, since to be woken takes some 10
 	pollRounds = 6
 )
 
-// notify is called after work was queued (step P1): it wakes a slot if one is
-// parked and none is hunting.
+// notify is called after work was queued (P1). It wakes a slot if one is parked and none hunts.
 func (i *idle) notify() {
 	if i.parked.Load() != 0 && i.hunting.Load() == 0 { // P2
 		i.wake()
@@ -36,8 +34,8 @@ func (i *idle) wake() {
 			break
 		}
 		i.mu.Unlock()
-		// Whoever queued work meanwhile took this goroutine for a hunter. If a slot
-		// has parked since, it may not have seen that work: wake it.
+		// A goroutine that queued work meanwhile took the caller for a hunter. If a slot has parked
+		// since, it may not have seen that work: wake it.
 		if i.hunting.Add(-1) != 0 || i.parked.Load() == 0 { //bug:P3
 			return
 		}
@@ -47,12 +45,12 @@ func (i *idle) wake() {
 	i.parked.Add(-1)
 	i.mu.Unlock()
 	s.hunting = true //bug:P4
-	s.sema.wake()    // P4; the slot is hunting from here on //bug:P4
+	s.sema.wake()    // P4; the slot hunts from here on //bug:P4
 	s.q.host.Wakes()
 }
 
-// Hunt looks for work elsewhere and parks when there is none. It returns nil and false when
-// the caller should look at its own queues again. closed: the scheduler is.
+// Hunt searches for a task in other queues, and parks if there is none. It returns nil and false if
+// the caller should call Pick again. closed: the scheduler is closed.
 func (s *Slot) Hunt() (n *chain.Node, closed bool) {
 	if n, closed = s.hunt(); n != nil {
 		s.has(n)
@@ -99,8 +97,8 @@ func (s *Slot) has(n *chain.Node) *chain.Node {
 	return n
 }
 
-// found ends the hunt of a slot that has work. The last hunter wakes another slot:
-// there may be more work than it can do.
+// found ends the hunt of a slot that has found work. The last hunter wakes another slot, since more
+// work may be queued.
 func (s *Slot) found() {
 	s.hunting = false
 	if s.q.idle.hunting.Add(-1) == 0 { //bug:P2
@@ -108,7 +106,7 @@ func (s *Slot) found() {
 	}
 }
 
-// look takes work from anywhere.
+// search takes a task from any queue but the slot's own; nil if there is none.
 func (s *Slot) search() *chain.Node {
 	q := s.q
 	if n := q.high.pop(); n != nil {
@@ -130,7 +128,7 @@ func (s *Slot) search() *chain.Node {
 	return q.low.pop()
 }
 
-// stealFrom takes tasks of v, and returns the oldest of them; nil if v has none.
+// stealFrom steals tasks from v, and returns the oldest of them; nil if v has none.
 func (s *Slot) stealFrom(v *Slot) *chain.Node {
 	for {
 		n, lost := v.deque.steal()
@@ -145,11 +143,12 @@ func (s *Slot) stealFrom(v *Slot) *chain.Node {
 	}
 }
 
-// stealMax bounds what a thief takes at one visit (bench task/independent; the gain is over at 8).
+// batchMax is how many tasks a thief takes at once (bench task/independent: no gain above 8).
 const batchMax = 8
 
-// raid takes up to half of what is left in d, where a steal has just succeeded. Each
-// visit costs the owner the line of bottom, so it is to be worth it.
+// stealBatch steals up to half of the tasks that are left in d, after a successful steal, into the
+// slot's own deque. Each visit of a thief costs the owner the cache line of bottom, so few visits
+// take many tasks.
 func (s *Slot) stealBatch(d *deque) (taken int) {
 	n := min(d.bottom.Load()-d.top.Load(), 2*(batchMax-1)) / 2
 	for range n {
@@ -199,7 +198,7 @@ func (s *Slot) sleep() (n *chain.Node, closed bool) {
 	return nil, false
 }
 
-// unpark takes s off the list again; false if it is being woken.
+// unpark takes s off the list again. It returns false if another goroutine is waking s.
 func (i *idle) unpark(s *Slot) bool {
 	i.mu.Lock()
 	defer i.mu.Unlock()
@@ -215,7 +214,7 @@ func (i *idle) unpark(s *Slot) bool {
 	return false
 }
 
-// close wakes all slots for good.
+// close wakes all parked slots. No slot parks any more.
 func (i *idle) close() {
 	i.mu.Lock()
 	i.closed = true

@@ -11,9 +11,9 @@ import (
 	"weft/internal/chain"
 )
 
-// What follows is for explorations, here and of package task.
+// The code below is for explorations, of this package and of package task.
 
-// Lab names the words of q, and gives each slot a small ring.
+// Lab names the words of q for the explorer, and gives each slot a small ring.
 func (q *Scheduler) Lab(name func(string, any)) {
 	name("idle", &q.idle)
 	name("inject", &q.inject)
@@ -26,10 +26,11 @@ func (q *Scheduler) Lab(name func(string, any)) {
 	}
 }
 
-// Inject queues n from outside, before anything runs.
+// Inject queues n before anything runs.
 func (q *Scheduler) Inject(n *chain.Node) { q.inject.push(n) }
 
-// Park does for s, before anything runs, what Hunt does before the end, and Sleep is the end.
+// Park puts s on the list of parked slots before anything runs, and Sleep then sleeps, as Hunt
+// does.
 func (s *Slot) Park() {
 	i := &s.q.idle
 	i.list = append(i.list, s)
@@ -38,7 +39,7 @@ func (s *Slot) Park() {
 
 func (s *Slot) Sleep() { s.sema.sleep() }
 
-// AtRest returns what keeps q from being at rest when nobody can go on.
+// AtRest returns what keeps q from being at rest when no goroutine can continue.
 func (q *Scheduler) AtRest() error {
 	if what := q.NotAtRest(); what != "" {
 		return fmt.Errorf("at rest: %s; %d of %d slots are on the list, parked is %d and hunting %d",

@@ -10,12 +10,12 @@ import (
 	"weft/internal/xatomic"
 )
 
-// inject is the queue for work from outside: first in, first out.
+// inject is the queue for the tasks of goroutines without a slot: first in, first out.
 type inject struct {
-	n    xatomic.Int64 // length, to look without the lock
+	n    xatomic.Int64 // length, readable without the lock
 	mu   xatomic.Mutex
 	ring []*chain.Node // the length is a power of two. +checklocks:mu
-	head int           // place of the oldest task. +checklocks:mu
+	head int           // index of the oldest task. +checklocks:mu
 	size int           // +checklocks:mu
 }
 
@@ -33,8 +33,8 @@ func (q *inject) push(n *chain.Node) {
 	q.mu.Unlock()
 }
 
-// grow makes room in the ring, which is full. It is no copy: Go's own copy of pointers is what the
-// race detector sees in lint mode, where it shall not see the runtime.
+// grow doubles the ring, which is full. It does not use copy: in lint mode the race detector sees
+// Go's own copy of pointers, and must not see the runtime.
 //
 // +checklocks:q.mu
 func (q *inject) grow() {
@@ -45,7 +45,7 @@ func (q *inject) grow() {
 	q.ring, q.head = ring, 0
 }
 
-// pop takes the oldest task; nil if there is none. An empty queue keeps the shortest ring only.
+// pop takes the oldest task; nil if there is none. An empty queue keeps only the shortest ring.
 func (q *inject) pop() *chain.Node {
 	if q.n.Load() == 0 {
 		return nil
@@ -65,8 +65,8 @@ func (q *inject) pop() *chain.Node {
 	return n
 }
 
-// prioQueue holds ready tasks with a priority: the largest first, the oldest of
-// equals first. It is looked at only while n is not zero.
+// prioQueue holds ready tasks with a priority: the largest first, of equal ones the oldest first.
+// Slots lock it only while n is not zero.
 type prioQueue struct {
 	n   xatomic.Int64
 	mu  xatomic.Mutex
@@ -95,7 +95,7 @@ func (q *prioQueue) pop() *chain.Node {
 	return q.popIf(func(*chain.Node) bool { return true })
 }
 
-// popIf is pop if the first task is fit, else nil.
+// popIf takes the first task if it is fit; nil if it is not, or there is none.
 func (q *prioQueue) popIf(fit func(*chain.Node) bool) *chain.Node {
 	q.mu.Lock()
 	defer q.mu.Unlock()

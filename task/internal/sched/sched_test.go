@@ -18,12 +18,12 @@ import (
 	"weft/internal/xatomic"
 )
 
-// loggingHost is a runtime that notes what the scheduler tells it.
+// loggingHost is a runtime that logs the scheduler's calls.
 type loggingHost struct {
 	mu    sync.Mutex
 	log   []string // of Stole, Parks, Unparks and Wakes
 	polls atomic.Int64
-	has   bool // something to poll
+	has   bool // there is something to poll
 }
 
 func (h *loggingHost) note(format string, args ...any) {
@@ -50,7 +50,7 @@ func newScheduler(slots, rounds int) (*Scheduler, *loggingHost) {
 	return q, h
 }
 
-// until returns when f is true.
+// until returns when f returns true.
 func until(f func() bool) {
 	for !f() {
 		runtime.Gosched()
@@ -75,8 +75,8 @@ func ready(s *Slot, n *chain.Node, priority int32) {
 	s.Tell()
 }
 
-// A slot takes tasks with a priority first, then its successor, then its own, the newest first; and
-// now and then one from outside before these. A successor gives way and is for everybody then.
+// A slot takes tasks with a priority first, then its successor, then its own, the newest first. If
+// a task with a priority comes before the successor, any slot may take the successor.
 func TestPick(t *testing.T) {
 	q, _ := newScheduler(2, 0)
 	defer q.Free()
@@ -105,7 +105,7 @@ func TestPick(t *testing.T) {
 	require.True(t, q.Work())
 	for _, want := range []int{6, 3} {
 		got, closed := s.Hunt()
-		for got == nil { // the look before it parks
+		for got == nil { // the search before it parks
 			require.False(t, closed)
 			got, closed = s.Hunt()
 		}
@@ -115,7 +115,7 @@ func TestPick(t *testing.T) {
 	require.False(t, s.Urgent())
 }
 
-// Each 61st task of a slot that has work of its own is one from outside.
+// While a slot has tasks of its own, each 61st task that it takes is from the injection queue.
 func TestPickChecksInject(t *testing.T) {
 	q, _ := newScheduler(1, 0)
 	defer q.Free()
@@ -134,8 +134,8 @@ func TestPickChecksInject(t *testing.T) {
 	}
 }
 
-// A slot that goes on to successors runs what has waited longest after turnMax of them: what came
-// from outside, else the oldest of its own, of which its queue knows that no thief took it.
+// After turnMax successors a slot runs the task that has waited longest: the oldest of the
+// injection queue, else of its own deque, which does not take that for a theft.
 func TestTurns(t *testing.T) {
 	q, _ := newScheduler(1, 0)
 	defer q.Free()
@@ -157,7 +157,7 @@ func TestTurns(t *testing.T) {
 	require.Equal(t, s.deque.own, s.deque.top.Load())
 }
 
-// Of equal priorities the oldest task comes first, and a task that is not fit is not passed.
+// Of equal priorities the oldest task comes first. popIf does not skip a task that is not fit.
 func TestPrioQueue(t *testing.T) {
 	var q prioQueue
 	require.Nil(t, q.pop())
@@ -174,7 +174,7 @@ func TestPrioQueue(t *testing.T) {
 	require.Zero(t, q.n.Load())
 }
 
-// A thief takes half of what is left, at most eight tasks with the one that it runs.
+// A thief takes half of the tasks that are left, at most eight with the one that it runs.
 func TestSteal(t *testing.T) {
 	for _, row := range []struct{ there, taken int }{{1, 1}, {2, 1}, {3, 2}, {5, 3}, {15, 8}, {100, 8}} {
 		q, h := newScheduler(2, 1)
@@ -199,7 +199,7 @@ func TestSteal(t *testing.T) {
 	}
 }
 
-// A slot looks everywhere so many rounds before it parks, longer where there is something to poll.
+// A slot searches all queues so many rounds before it parks, more if there is something to poll.
 func TestRounds(t *testing.T) {
 	for _, has := range []bool{false, true} {
 		q, h := newScheduler(1, 3)
@@ -216,14 +216,14 @@ func TestRounds(t *testing.T) {
 		}
 		require.Equal(t, want, h.polls.Load())
 		q.Close()
-		require.False(t, <-ended, "a slot that is woken looks again")
+		require.False(t, <-ended, "a woken slot searches again")
 		_, closed := q.slots[0].Hunt()
 		require.True(t, closed)
 		q.Free()
 	}
 }
 
-// The order in which a slot looks at others is decided by the seed, and by nothing else.
+// The order in which a slot visits other slots is decided by the seed alone.
 func TestStealSeed(t *testing.T) {
 	for _, seed := range []uint64{0, 7} {
 		s := new(Slot)
@@ -234,16 +234,16 @@ func TestStealSeed(t *testing.T) {
 	}
 }
 
-// A lost wake-up shows as a hang: tasks come one by one, from goroutines without a slot and from
-// slots, to slots that are about to park. Each runs once.
+// Tasks come one by one, from goroutines without a slot and from slots, while slots are about to
+// park. Each runs once. A lost wake-up would be a hang.
 func TestIdleHammer(t *testing.T) {
 	rounds := 2000
 	if testing.Short() {
 		rounds = 300
 	}
 	for _, slots := range []int{1, 2, 4} {
-		for _, looks := range []int{0, 1, Rounds} {
-			q, _ := newScheduler(slots, looks)
+		for _, searches := range []int{0, 1, Rounds} {
+			q, _ := newScheduler(slots, searches)
 			var ran atomic.Int64
 			var wg sync.WaitGroup
 			for _, s := range q.slots {
@@ -294,7 +294,7 @@ func TestIdleHammer(t *testing.T) {
 	}
 }
 
-// What keeps a scheduler from being at rest is named.
+// NotAtRest names what keeps a scheduler from being at rest.
 func TestNotAtRest(t *testing.T) {
 	q, _ := newScheduler(1, 0)
 	defer q.Free()
@@ -315,8 +315,8 @@ func TestNotAtRest(t *testing.T) {
 	require.Equal(t, "a parked slot hunts, or has a task", q.NotAtRest())
 }
 
-// The table of holders finds each goroutine's slot and nobody else's, also when identities collide
-// and come again.
+// The table of holders finds each goroutine's own slot, also if identities collide or are used
+// again.
 func TestHolders(t *testing.T) {
 	var h holders
 	slots := make([]*Slot, 16)
@@ -327,7 +327,7 @@ func TestHolders(t *testing.T) {
 	const g0 = uintptr(0x1000)
 	for round := range uintptr(200) {
 		for i, s := range slots {
-			h.set(g0+round*8+uintptr(i), s) // many share a home
+			h.set(g0+round*8+uintptr(i), s) // many have the same home
 		}
 		for i, s := range slots {
 			require.Same(t, s, h.find(g0+round*8+uintptr(i)))
@@ -339,22 +339,22 @@ func TestHolders(t *testing.T) {
 	}
 }
 
-// Who finds no slot to wake hands the duty to look on to nobody: it must look again itself.
-// The schedule is laid by hand: a waker that is held up between its look at the empty list and
-// its farewell, while a slot parks and work arrives.
+// A waker that finds no slot to wake must check again itself, since no slot inherits its count (P3
+// again). The test makes the schedule: the waker is held up between reading the empty list and
+// giving its count back, while a slot parks and work arrives.
 func TestWakeWithEmptyListChecksAgain(t *testing.T) {
 	q, _ := newScheduler(1, 0)
 	i, s := &q.idle, q.slots[0]
 	s.sema = sleeper{ch: make(xatomic.Chan[struct{}], 1)}
-	i.parked.Store(1) // the waker saw a parked slot, which has unparked itself since
+	i.parked.Store(1) // the waker saw a parked slot, which has left the list since
 	i.mu.Lock()
 	woke := make(chan struct{})
 	go func() { i.wake(); close(woke) }()
 	until(func() bool { return i.hunting.Load() == 1 })
 	i.parked.Store(0)
 	i.mu.Unlock()
-	// From here on the waker may be anywhere before, in or after its farewell. A slot parks, work
-	// arrives, and the notifier relies on the hunter that it sees.
+	// From here on the waker may be before, in or after the step that gives its count back. A slot
+	// parks, work arrives, and the notifier relies on the hunter that it sees.
 	i.mu.Lock()
 	i.list = append(i.list, s)
 	i.parked.Add(1)

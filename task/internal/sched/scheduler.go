@@ -1,14 +1,14 @@
 // SPDX-FileCopyrightText: The weft authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package sched is the scheduler of package task: it says which task a slot runs next, and puts
-// slots without work to sleep. A task is a node of the dependency engine here, and ready; what a
-// task is besides, and how it is run, the runtime knows.
+// Package sched is the scheduler of package task: it decides which task a slot runs next, and puts
+// slots without work to sleep. A task is a ready node of the dependency engine here; only the
+// runtime knows what else belongs to a task, and how to run it.
 //
-// Ready tasks are in four places. Each slot has a deque: the slot works at one end, and others
-// steal from the other. One queue is for tasks that a goroutine without a slot has made ready. Two
-// are for tasks with a priority, above zero and below. README.md has the protocols of the deque and
-// of idle slots.
+// Ready tasks are in four kinds of queues. Each slot has a deque: the slot works at one end, and
+// other slots steal at the other. The injection queue has tasks that goroutines without a slot have
+// made ready. Two queues have the tasks with a priority above and below zero. README.md has the
+// states of a slot, and the protocols of the deque and of idle slots.
 package sched
 
 import (
@@ -20,13 +20,13 @@ import (
 	"weft/internal/xatomic"
 )
 
-// Rounds is how often a slot looks at everything before it parks (bench task/blocks; to park and to
-// be woken cost about as much).
+// Rounds is how many times a slot searches all queues before it parks (bench task/blocks: to park
+// and to be woken cost about as much).
 const Rounds = 40
 
-// Init makes q the scheduler of the given slots, whose identities are their places. A slot looks at
-// everything so many rounds before it parks. The seed decides the order in which slots look at
-// others.
+// Init makes q the scheduler of the given slots; the ID of a slot is its index. A slot searches all
+// queues so many rounds before it parks. The seed decides the order in which a slot visits other
+// slots.
 func (q *Scheduler) Init(host Host, slots []*Slot, rounds int, seed uint64) {
 	q.host, q.rounds, q.slots = host, rounds, slots
 	q.holders.init(len(slots))
@@ -37,17 +37,17 @@ func (q *Scheduler) Init(host Host, slots []*Slot, rounds int, seed uint64) {
 	}
 }
 
-// Close has all slots end: Hunt says so to each of them. Tasks that are queued are not run.
+// Close ends all slots: Hunt returns closed to each of them. Queued tasks are not run.
 func (q *Scheduler) Close() { q.idle.close() }
 
-// Free gives back what sleeping slots have used. No slot has a holder any more.
+// Free gives back the descriptors that slots have slept with. Precondition: no slot has a holder.
 func (q *Scheduler) Free() {
 	for _, s := range q.slots {
 		s.sema.close()
 	}
 }
 
-// Ready queues n, of a goroutine that has no slot, or with a priority.
+// Ready queues n, which has a priority, or which a goroutine without a slot has made ready.
 func (q *Scheduler) Ready(n *chain.Node, priority int32) {
 	switch {
 	case priority == 0:
@@ -68,7 +68,7 @@ func (q *Scheduler) Here() *Slot {
 	return nil
 }
 
-// Work reports whether a task is queued, but for those that a slot keeps to run next.
+// Work reports whether a task is queued. Tasks in Slot.Next do not count.
 func (q *Scheduler) Work() bool {
 	if q.inject.n.Load() > 0 || q.high.n.Load() > 0 || q.low.n.Load() > 0 { //bug:high
 		return true
@@ -87,7 +87,7 @@ func (q *Scheduler) Parked() int { return int(q.idle.parked.Load()) }
 // AllParked reports whether all slots are parked.
 func (q *Scheduler) AllParked() bool { return q.Parked() == len(q.slots) }
 
-// Parks returns how many slots are parked, and how often one was.
+// Parks returns how many slots are parked, and how many times a slot has parked so far.
 func (q *Scheduler) Parks() (parked int, times uint64) {
 	i := &q.idle
 	i.mu.Lock()
@@ -95,8 +95,8 @@ func (q *Scheduler) Parks() (parked int, times uint64) {
 	return len(i.list), i.parks
 }
 
-// EachParked calls f for the parked slots, which stay so until it returns: f may use
-// what is the holder's.
+// EachParked calls f for the parked slots, which stay parked until it returns: f may use what the
+// holder owns.
 func (q *Scheduler) EachParked(f func(*Slot)) {
 	i := &q.idle
 	i.mu.Lock()
@@ -111,15 +111,15 @@ func (q *Scheduler) Lengths() [3]int64 {
 	return [3]int64{q.inject.n.Load(), q.high.n.Load(), q.low.n.Load()}
 }
 
-// View returns what a slot is like now.
+// View returns the current state of a slot.
 func (q *Scheduler) View(slot int) View {
 	s := q.slots[slot]
 	return View{s.deque.top.Load(), s.deque.bottom.Load(), s.g.Load()}
 }
 
-// NotAtRest says what keeps q from being at rest; "" if each slot is parked, none is counted as
-// hunting and nothing is queued. It is for tests. While the list is locked no slot leaves it; and
-// what belongs to the holder of a slot on the list was written before the slot came there.
+// NotAtRest returns what keeps q from being at rest; "" if each slot is parked, none is counted as
+// hunting and nothing is queued. It is for tests. While the list is locked, no slot leaves it; and
+// the holder's fields of a slot on the list were written before the slot was put there.
 func (q *Scheduler) NotAtRest() string {
 	i := &q.idle
 	i.mu.Lock()
@@ -158,21 +158,19 @@ type Scheduler struct {
 // A Host is the runtime whose tasks are scheduled. The holder of a slot calls it, and holds no
 // lock.
 type Host interface {
-	// Poll looks for what completes tasks. It reports whether there is anything to poll, so that
-	// it is worth a longer look before the slot parks.
+	// Poll polls for completions of tasks. It reports whether there is anything to poll: if there
+	// is, the slot hunts longer before it parks.
 	Poll(s *Slot) bool
 
-	// Stole tells that s has stolen taken tasks from another slot, and is about to run the oldest
-	// of them.
+	// Stole is called after s has stolen taken tasks from another slot. It runs the oldest next.
 	Stole(s, from *Slot, oldest *chain.Node, taken int)
 
-	// Parks tells that s is about to sleep, if all: as the last of all slots; and Unparks that it
+	// Parks is called before s sleeps; all: it is the last slot to do so. Unparks is called when s
 	// is awake.
 	Parks(s *Slot, all bool)
 	Unparks(s *Slot)
 
-	// Wakes tells that a slot has left the list of those that are parked. Any goroutine may call
-	// it.
+	// Wakes is called after a slot has left the list of parked slots. Any goroutine may call it.
 	Wakes()
 }
 
@@ -184,45 +182,45 @@ type Slot struct {
 	ID int
 
 	// Owned by the holder.
-	Next    *chain.Node // runs next, past the queue
+	Next    *chain.Node // runs next, without being queued
 	tick    uint32
-	turn    uint32 // successors that ran next since the last look at what waits
+	turn    uint32 // successors that ran next since Turns last chose the oldest task
 	rng     rand.PCG
 	hunting bool // counted in idle.hunting
 
 	_     pad
 	g     atomic.Uintptr        // goroutine that holds the slot; written by it
-	cell  *atomic.Pointer[Slot] // place in holders; guarded by holders.mu
+	cell  *atomic.Pointer[Slot] // in holders.tab; guarded by holders.mu
 	deque deque
 	sema  sleeper // of the holder when it is parked
 }
 
-// A View is what anybody may see of a slot. It changes when the slot takes or queues a task of its
-// own, and when another goroutine takes it.
+// A View is what any goroutine may read of a slot. It changes when the slot takes or queues a task
+// of its own, and when another goroutine takes the slot.
 type View struct {
 	top, bottom int64
 	holder      uintptr
 }
 
-// idle is where slots without work go. README.md, "Idle slots", has the protocol;
-// the numbers in the code are its steps.
+// idle has the slots without work. README.md, "Idle slots", has the protocol; the numbers in the
+// code are its steps.
 type idle struct {
 	_       pad
-	hunting xatomic.Int32 // slots that look for work
+	hunting xatomic.Int32 // slots that hunt, and wakers
 	parked  xatomic.Int32 // slots in list
 	_       pad
 	mu      xatomic.Mutex
 	list    []*Slot // +checklocks:mu
 	closed  bool    // +checklocks:mu
-	parks   uint64  // how often a slot was put into list. +checklocks:mu
+	parks   uint64  // how many times a slot was put into list. +checklocks:mu
 }
 
-// holders finds the slot that a goroutine holds. It is a table with one cell for each slot,
-// placed by the holder's identity. A goroutine only ever asks for itself, and
-// only it can make slot.g its own identity, so an entry that matches is true.
+// holders finds the slot that a goroutine holds. It is a hash table with one cell for each slot,
+// with the holder's identity as the key. A goroutine searches only for itself, and no other
+// goroutine sets slot.g to its identity, so an entry that matches is true.
 type holders struct {
 	tab  []atomic.Pointer[Slot]
 	mask uintptr
-	far  atomic.Uintptr // longest distance of an entry from its home; only grows
+	far  atomic.Uintptr // longest distance of an entry from its home cell; only grows
 	mu   sync.Mutex     // orders changes
 }

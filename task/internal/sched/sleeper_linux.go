@@ -15,24 +15,24 @@ import (
 	"weft/internal/xatomic"
 )
 
-// sleeper is where the holder of a slot waits to be woken. It holds one token at most: whoever
-// wakes has taken the slot off the list of the parked before.
+// sleeper is what the holder of a parked slot sleeps on. At most one wake-up is pending: before
+// each, the waker has taken the slot off the list of parked slots.
 //
 // It is an eventfd in the poller of Go's runtime and not a channel. A goroutine that a channel
-// wakes becomes the next one of the waker's processor, from where an idle processor may take it
-// only after a pause that is meant to be 3 µs and is some 60 on Linux, where timers have that
-// slack. An idle processor waits in the poller, and is up at once (bench task/wake: 10 µs instead
-// of 76). The price is a system call for the waker, which a channel makes as well to wake the idle
+// wakes runs next on the waker's processor. An idle processor may take it from there only after a
+// pause, which is meant to be 3 µs and is some 60 µs on Linux, the slack of its timers. An idle
+// processor waits in the poller, and wakes at once (bench task/wake: 10 µs instead of 76). The
+// price is a system call for the waker; with a channel it makes one too, to wake the idle
 // processor.
 type sleeper struct {
 	f *os.File
-	// instead of f, if no descriptor is left, or with one processor: none is idle then while
-	// another goroutine wakes
+	// instead of f, if no descriptor is left, or with one processor: that is never idle while
+	// another goroutine wakes a slot
 	ch xatomic.Chan[struct{}]
 }
 
 func newSleeper() sleeper {
-	if runtime.GOMAXPROCS(0) > 1 && !race.Lint { // what a file does, the race detector sees
+	if runtime.GOMAXPROCS(0) > 1 && !race.Lint { // the race detector sees the operations of files
 		if fd, err := unix.Eventfd(0, unix.EFD_NONBLOCK|unix.EFD_CLOEXEC); err == nil {
 			return sleeper{f: os.NewFile(uintptr(fd), "weft slot")}
 		}
@@ -46,7 +46,7 @@ func (s *sleeper) wake() {
 		s.ch.Send(struct{}{})
 		return
 	}
-	one := [8]byte{1} // eight bytes of one: any number will do in either byte order
+	one := [8]byte{1} // a number that is not zero, in either byte order
 	if _, err := s.f.Write(one[:]); err != nil {
 		panic("task: bug: waking a slot: " + err.Error())
 	}
@@ -64,7 +64,7 @@ func (s *sleeper) sleep() {
 	}
 }
 
-// close gives the descriptor back. Nobody sleeps or wakes any more.
+// close closes the descriptor. Precondition: no goroutine sleeps or wakes any more.
 func (s *sleeper) close() {
 	if s.f != nil {
 		_ = s.f.Close()

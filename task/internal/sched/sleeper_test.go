@@ -9,7 +9,7 @@ import (
 	"weft/internal/xatomic"
 )
 
-// A token is kept until the sleep, and wakes one sleep only. Without a descriptor, a channel does
+// A wake-up is kept until the next sleep, and ends only that. Without a descriptor, a channel does
 // the same.
 func TestSleeper(t *testing.T) {
 	for name, s := range map[string]sleeper{"own": newSleeper(), "channel": {ch: make(xatomic.Chan[struct{}], 1)}} {

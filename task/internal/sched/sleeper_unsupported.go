@@ -7,8 +7,8 @@ package sched
 
 import "weft/internal/xatomic"
 
-// sleeper is where the holder of a slot waits to be woken. It holds one token at most: whoever
-// wakes has taken the slot off the list of the parked before.
+// sleeper is what the holder of a parked slot sleeps on. At most one wake-up is pending: before
+// each, the waker has taken the slot off the list of parked slots.
 type sleeper struct{ ch xatomic.Chan[struct{}] }
 
 func newSleeper() sleeper { return sleeper{make(xatomic.Chan[struct{}], 1)} }

@@ -10,30 +10,30 @@ import (
 	"weft/internal/race"
 )
 
-// injectLook is how many tasks a slot runs between looks at the injection queue
-// while it has work of its own (as Go's scheduler does with its global queue).
+// injectPeriod: while a slot has tasks of its own, it takes each 61st task from the injection queue
+// (as Go's scheduler does with its global queue).
 const injectPeriod = 61
 
-// turnMax is how many times a slot goes on to a successor before it runs what has waited longest
-// (guess). A chain can be endless: a recorded loop goes on by itself.
+// turnMax is how many successors a slot runs before it runs the task that has waited longest
+// (guess). A chain can be endless: a recorded loop starts its next iteration by itself.
 const turnMax = 64
 
 // Take makes the caller the holder of s.
 func (s *Slot) Take() { s.q.holders.set(Goid(), s) }
 
-// Leave ends that: another goroutine may get the caller's identity, or s.
+// Leave ends Take. After it, another goroutine may get the caller's identity, or s.
 func (s *Slot) Leave() { s.g.Store(0) }
 
-// Mine reports whether the caller holds s. Any goroutine may ask.
+// Mine reports whether the caller holds s. Any goroutine may call it.
 func (s *Slot) Mine() bool { return s.g.Load() == Goid() }
 
-// Pick takes a task that s has of its own, or one that must not wait for these; nil if there is
-// none. queued: it has waited in a queue that belongs to no slot.
+// Pick takes a task of the slot's own, or a task that must not wait for these; nil if there is
+// none. queued: the task has waited in a queue that belongs to no slot.
 func (s *Slot) Pick() (n *chain.Node, queued bool) {
 	q := s.q
 	if q.high.n.Load() > 0 {
 		if n := q.high.pop(); n != nil {
-			if next := s.Next; next != nil { // it shall not wait for n here
+			if next := s.Next; next != nil { // another slot may run it while this one runs n
 				s.Next = nil
 				s.deque.push(next)
 				q.idle.notify()
@@ -56,21 +56,21 @@ func (s *Slot) Pick() (n *chain.Node, queued bool) {
 	return n, false
 }
 
-// Push and Pop put n last into the slot's own queue, and take it out. No other slot hears of it.
+// Push puts n into the slot's own deque, and Pop takes the newest task out. Push wakes no slot.
 func (s *Slot) Push(n *chain.Node) { s.deque.push(n) }
 func (s *Slot) Pop() *chain.Node   { return s.deque.pop() }
 
-// Tell has another slot hear of what was pushed, if one sleeps and none hunts.
+// Tell wakes another slot for pushed tasks, if one is parked and none hunts.
 func (s *Slot) Tell() { s.q.idle.notify() }
 
 // Urgent reports whether a task with a priority above zero is ready.
 func (s *Slot) Urgent() bool { return s.q.high.n.Load() > 0 }
 
-// PopUrgent takes the first of those if it is fit, else nil.
+// PopUrgent takes the first such task if it is fit, else nil.
 func (s *Slot) PopUrgent(fit func(*chain.Node) bool) *chain.Node { return s.q.high.popIf(fit) }
 
-// Turns is called before a successor becomes Next. Once in a while it is what has waited longest
-// instead.
+// Turns is called before a successor becomes Next. After turnMax calls it sets Next to the task
+// that has waited longest instead.
 func (s *Slot) Turns() {
 	if s.turn++; s.turn >= turnMax {
 		s.turn = 0
@@ -78,7 +78,7 @@ func (s *Slot) Turns() {
 	}
 }
 
-// oldest takes what has waited longest: from outside, else of the slot's own.
+// oldest takes the oldest task of the injection queue, else of the slot's own deque.
 func (s *Slot) oldest() *chain.Node {
 	if n := s.q.inject.pop(); n != nil {
 		return n
@@ -90,7 +90,7 @@ func (s *Slot) oldest() *chain.Node {
 	return n
 }
 
-// Shrink gives up memory that the slot has got for many tasks. EachParked may call it too.
+// Shrink gives up memory for many tasks. A function that EachParked calls may call it too.
 func (s *Slot) Shrink() { s.deque.shrink() }
 
 func (h *holders) init(slots int) {
@@ -102,10 +102,10 @@ func (h *holders) init(slots int) {
 	h.mask = uintptr(n - 1)
 }
 
-// home is where the search for g begins.
+// home returns where the search for g begins.
 func home(g uintptr) uintptr { return g>>7 ^ g>>17 }
 
-// set records that goroutine g, the caller, holds s from now on.
+// set makes goroutine g, the caller, the holder of s.
 func (h *holders) set(g uintptr, s *Slot) {
 	s.g.Store(g)
 	if h.find(g) == s || g == 0 {
