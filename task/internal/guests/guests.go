@@ -1,9 +1,9 @@
 // SPDX-FileCopyrightText: The weft authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package guests knows the goroutines that run a function of the user's for a run without holding a
-// slot: in Blocking, and in the callbacks of detached tasks. The run is not over before that
-// function returns.
+// Package guests lists the goroutines that run a user's function for a run without holding a slot:
+// in Blocking, and in the callbacks of detached tasks. The run is not over before that function
+// returns.
 package guests
 
 import (
@@ -13,11 +13,11 @@ import (
 	"weft/task/internal/sched"
 )
 
-// Guests are those of one runtime. The zero value has none. A goroutine enters and looks for itself
-// only, so what is found is true.
+// Guests lists the guests of one runtime. The zero value is empty. A goroutine enters and finds
+// only itself, so an entry that it finds is true.
 //
-// To enter and to leave take constant time. To look takes as long as the list of a shard is: that
-// is for Close, and for what is spawned while Close waits.
+// Enter and Leave take constant time. Find takes time in proportion to the list of a shard; only
+// Close, and spawns while Close waits, call it.
 type Guests struct {
 	shards [64]shard
 }
@@ -28,19 +28,19 @@ type shard struct {
 	_     [64]byte
 }
 
-// A Guest is a goroutine in a function of the user's. It is in a list and not in a map: the race
-// detector sees Go's maps in lint mode.
+// A Guest is a goroutine in a user's function. It is in a list and not in a map: in lint mode the
+// race detector sees Go's maps.
 type Guest struct {
 	g    uintptr
-	Op   string // what the function was given to
-	Task any    // of which task; nil if of none
+	Op   string // the call that has been given the function
+	Task any    // the task that has made this call; nil if none
 
 	prev, next *Guest // guarded by the shard's mu
 }
 
 func (x *Guests) shard(g uintptr) *shard { return &x.shards[(g>>7^g>>17)%uintptr(len(x.shards))] }
 
-// Enter notes that the caller is in a function of a task's from now on, which was given to op.
+// Enter notes that the caller is from now on in a function of task, which was given to op.
 func (x *Guests) Enter(op string, task any) *Guest {
 	race.Disable()
 	defer race.Enable()
@@ -55,7 +55,7 @@ func (x *Guests) Enter(op string, task any) *Guest {
 	return e
 }
 
-// Leave takes Enter back.
+// Leave ends Enter.
 func (x *Guests) Leave(e *Guest) {
 	race.Disable()
 	defer race.Enable()
@@ -72,8 +72,8 @@ func (x *Guests) Leave(e *Guest) {
 	}
 }
 
-// Find returns what the caller has entered last; nil if nothing, or if goroutines are not told
-// apart on this machine.
+// Find returns the entry that the caller has made last; nil if none, or if goroutines are not
+// distinguished on this machine.
 func (x *Guests) Find() *Guest {
 	g := sched.Goid()
 	if g == 0 {
@@ -91,7 +91,7 @@ func (x *Guests) Find() *Guest {
 	return e
 }
 
-// Any returns some goroutine that is in a function now; nil if there is none. It is for tests.
+// Any returns any guest; nil if there is none. It is for tests.
 func (x *Guests) Any() *Guest {
 	for i := range x.shards {
 		s := &x.shards[i]

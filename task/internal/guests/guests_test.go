@@ -12,10 +12,10 @@ import (
 	"weft/task/internal/sched"
 )
 
-// A goroutine finds what it has entered last, and nothing of others.
+// A goroutine finds the entry that it has made last, and no entry of another goroutine.
 func TestGuests(t *testing.T) {
 	if sched.Goid() == 0 {
-		t.Skip("goroutines are not told apart on this machine")
+		t.Skip("goroutines are not distinguished on this machine")
 	}
 	var x Guests
 	require.Nil(t, x.Find())
@@ -35,11 +35,11 @@ func TestGuests(t *testing.T) {
 				a := x.Enter("a", nil)
 				b := x.Enter("b", nil)
 				if x.Find() != b {
-					t.Error("not the last one")
+					t.Error("not the last entry")
 				}
 				x.Leave(a) // in any order
 				if x.Find() != b {
-					t.Error("not the one that is left")
+					t.Error("not the entry that is left")
 				}
 				x.Leave(b)
 			}

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The weft authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package pool keeps the memory of tasks that are over, for others.
+// Package pool keeps the memory of tasks that are over for new tasks.
 package pool
 
 import (
@@ -11,50 +11,52 @@ import (
 	"weft/internal/xatomic"
 )
 
-// A Pool holds free tasks that one slot had too many of and another needs: a creator runs out,
-// since its tasks end on other slots. They come and go in batches. Any goroutine may call it.
+// A Pool passes free tasks from slots that have too many to slots that need some: a creator runs
+// out of free tasks if its tasks end on other slots. Free tasks move in batches. Any goroutine may
+// call it.
 //
-// It keeps all that was in use together lately. While it has more than Kept, a timer looks at it
-// now and then: what was not needed between two looks goes to the garbage collector.
+// The pool keeps as many free tasks as were in use at one time recently. While it has more than
+// Kept, a timer checks it periodically, and tasks that were not needed between two checks go to the
+// garbage collector.
 type Pool struct {
-	checked func() // constant: called after each look of the timer
+	checked func() // constant: called after each check by the timer
 	timer   xatomic.Timer
 	checks  xatomic.Uint32
 
 	mu    xatomic.Mutex
 	list  []*chain.Node // +checklocks:mu
-	least int           // shortest list since the last look. +checklocks:mu
+	least int           // shortest list since the last check. +checklocks:mu
 	armed bool          // the timer runs. +checklocks:mu
 }
 
 // Batch is how many free tasks move at once (guess).
 const Batch = 64
 
-// Kept is how many tasks are kept for as long as the runtime lives (guess: 5 MiB).
+// Kept is how many free tasks are kept until the runtime is closed (guess: 5 MiB).
 const Kept = 256 * Batch
 
-// lookTime is how long others are kept without use, as idle spares are (guess).
+// checkTime is how long other free tasks are kept without use, as long as idle spares (guess).
 const checkTime = 2 * time.Second
 
-// Init makes p an empty pool. looked is called after each look of the timer.
-func (p *Pool) Init(looked func()) {
-	p.checked = looked
+// Init makes p an empty pool. checked is called after each check by the timer.
+func (p *Pool) Init(checked func()) {
+	p.checked = checked
 	p.timer = xatomic.NewTimer(p.Check)
 }
 
-// Close stops the timer. Nobody gives or takes any more.
+// Close stops the timer. Precondition: no goroutine calls Get or Put any more.
 func (p *Pool) Close() {
 	p.mu.Lock()
-	p.armed = true // for good
+	p.armed = true // so Put does not start it
 	p.mu.Unlock()
 	p.timer.Stop()
 }
 
-// Looks returns how often the timer has looked.
+// Checks returns how many times the timer has checked the pool.
 func (p *Pool) Checks() uint32 { return p.checks.Load() }
 
-// The loops below are not copies: Go's own copy of pointers is what the race detector sees in lint
-// mode, where it shall not see the runtime.
+// The loops below do not use copy: in lint mode the race detector sees Go's own copy of pointers,
+// and must not see the runtime.
 
 // Get moves a batch to the end of list, if there is one.
 func (p *Pool) Get(list []*chain.Node) []*chain.Node {
@@ -72,7 +74,7 @@ func (p *Pool) Get(list []*chain.Node) []*chain.Node {
 	return list
 }
 
-// Put takes what is in list.
+// Put takes the free tasks in list, and clears list.
 func (p *Pool) Put(list []*chain.Node) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -88,7 +90,7 @@ func (p *Pool) Put(list []*chain.Node) {
 	}
 }
 
-// Look is what the timer does: it drops the tasks that nobody has needed since the last look.
+// Check is the timer's function. It drops the tasks that were not needed since the last check.
 func (p *Pool) Check() {
 	p.mu.Lock()
 	n := max(min(p.least, len(p.list)-Kept), 0)
@@ -99,7 +101,7 @@ func (p *Pool) Check() {
 				x.Drop()
 				continue
 			}
-			x.Unlink() // it may have been a neighbour of one that goes
+			x.Unlink() // it may have been a neighbour of a dropped task
 			left = append(left, x)
 		}
 		p.list = left
@@ -113,8 +115,8 @@ func (p *Pool) Check() {
 	p.checked()
 }
 
-// Inspect calls f with what is in the pool, which does not change meanwhile. armed: the timer runs.
-// It is for tests.
+// Inspect calls f with the free tasks in the pool, which does not change meanwhile. armed: the
+// timer runs. It is for tests.
 func (p *Pool) Inspect(f func(list []*chain.Node, armed bool)) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -25,7 +25,7 @@ func (p *Pool) state() (n int, armed bool) {
 	return n, armed
 }
 
-// A batch comes whole or not at all, the warmest tasks first, and leaves nothing of itself behind.
+// A batch moves whole or not at all, the warmest tasks first, and no reference to it is left.
 func TestBatches(t *testing.T) {
 	var p Pool
 	p.Init(func() {})
@@ -36,7 +36,7 @@ func TestBatches(t *testing.T) {
 	require.Empty(t, p.Get(nil), "not a batch yet")
 	p.Put(mine[Batch-1:])
 	for _, n := range mine {
-		require.Nil(t, n, "the giver keeps nothing")
+		require.Nil(t, n, "the list is cleared")
 	}
 	before := nodes(2)
 	got := p.Get(before)
@@ -48,22 +48,22 @@ func TestBatches(t *testing.T) {
 	n, armed := p.state()
 	require.Equal(t, 1, n)
 	require.False(t, armed)
-	require.Nil(t, p.list[:2][1], "what is gone is not referred to")
+	require.Nil(t, p.list[:2][1], "a reference to a task that was taken")
 }
 
-// What was not needed between two looks goes, but for Kept tasks; the timer runs as long as there
-// are more than these. What was needed stays.
+// Tasks that were not needed between two checks are dropped, except Kept of them. Tasks that were
+// needed stay. The timer runs while there are more than Kept.
 func TestCheck(t *testing.T) {
-	looked := 0
+	checked := 0
 	var p Pool
-	p.Init(func() { looked++ })
+	p.Init(func() { checked++ })
 	p.Put(nodes(Kept))
 	_, armed := p.state()
 	require.False(t, armed)
 	p.Put(nodes(2 * Batch))
 	_, armed = p.state()
 	require.True(t, armed)
-	p.Check() // least is zero: all have come since the look before
+	p.Check() // least is zero: all have come since the last check
 	n, armed := p.state()
 	require.Equal(t, Kept+2*Batch, n)
 	require.True(t, armed)
@@ -77,7 +77,7 @@ func TestCheck(t *testing.T) {
 	n, armed = p.state()
 	require.Equal(t, Kept+Batch, n)
 	require.True(t, armed)
-	require.Equal(t, 2, looked)
+	require.Equal(t, 2, checked)
 	require.EqualValues(t, 2, p.Checks())
 
 	p.Check()

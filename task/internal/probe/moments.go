@@ -10,10 +10,10 @@ import (
 	"weft/task/internal/watchdog"
 )
 
-// The moments that a probe is told of. id is the number of the task that a moment is about, and n
-// what the observers keep of it.
+// These are the moments at which the runtime calls a probe. id is the number of the task in the
+// recording, and n are its notes.
 
-// Refused tells that the engine has refused the accesses of a new task.
+// Refused is called after the engine has refused the accesses of a new task.
 func (p *Probe) Refused(id uint64, n Notes) {
 	if id != 0 {
 		p.Put(event.Refused, id, 0, 0)
@@ -23,8 +23,8 @@ func (p *Probe) Refused(id uint64, n Notes) {
 	}
 }
 
-// MayRun tells that a task may run from the start. It comes before others can take the task. The
-// error is the task's.
+// MayRun is called for a new task that may run at once, before a slot can take it. The error is the
+// task's.
 func (p *Probe) MayRun(n Notes) error {
 	if p.audit == nil {
 		return nil
@@ -32,8 +32,8 @@ func (p *Probe) MayRun(n Notes) error {
 	return n.Audited.OpenAll()
 }
 
-// Queued tells that a task, which has a number if it is recorded, may start, or be resumed. It
-// comes before others can take the task.
+// Queued is called when a task may start, or be resumed, before a slot can take it. id is zero if
+// the task is not recorded.
 func (p *Probe) Queued(id uint64, resumes bool) {
 	if p.Ev != nil && id != 0 {
 		p.Ev.Queued(id, resumes)
@@ -41,7 +41,7 @@ func (p *Probe) Queued(id uint64, resumes bool) {
 }
 
 // QueuedBy is Queued for a caller without a slot. by is the number of the task whose end has made
-// this one ready; zero for none.
+// the task ready; zero for none.
 func (p *Probe) QueuedBy(id, by uint64, resumes bool) {
 	switch {
 	case p.out == nil:
@@ -52,14 +52,14 @@ func (p *Probe) QueuedBy(id, by uint64, resumes bool) {
 	}
 }
 
-// Late tells that time has passed on the slot since the last event.
+// Late is called when time has passed on the slot since its last trace event.
 func (p *Probe) Late() {
 	if p.Ev != nil {
 		p.Ev.Late()
 	}
 }
 
-// SlotEvent tells what happens to the slot. id is zero where that is about no task.
+// SlotEvent records a trace event of the slot. id is zero if it is about no task.
 func (p *Probe) SlotEvent(k event.Kind, id uint64) {
 	if p.Ev == nil {
 		return
@@ -70,14 +70,14 @@ func (p *Probe) SlotEvent(k event.Kind, id uint64) {
 	p.Ev.Put(k, id, 0, 0)
 }
 
-// Loops tells that the caller begins to run tasks on the slot.
+// Loops is called when the caller begins to run tasks on the slot.
 func (p *Probe) Loops() {
 	if p.Ev != nil {
 		p.Ev.Unlabel()
 	}
 }
 
-// Stolen tells that the slot has taken a task, and more, from another one.
+// Stolen is called after the slot has stolen tasks from another slot; id is the first task's.
 func (p *Probe) Stolen(id uint64, from, tasks int) {
 	if p.Ev != nil {
 		p.Ev.Late()
@@ -85,22 +85,23 @@ func (p *Probe) Stolen(id uint64, from, tasks int) {
 	}
 }
 
-// Sees makes the caller, a goroutine of the runtime's, come after what bodies have done, in lint
-// mode. body: the goroutine may be that of a body as well.
+// Acquire orders the caller, a goroutine of the runtime, after everything that bodies have done so
+// far, in lint mode. body: the goroutine may be that of a body as well.
 func (p *Probe) Acquire(body bool) {
 	if race.Lint {
 		p.Lint.Acquire(body)
 	}
 }
 
-// Shows makes what the caller has done come before what the runtime's goroutines do, in lint mode.
+// Release orders what the caller has done before what the runtime's goroutines do after Acquire, in
+// lint mode.
 func (p *Probe) Release() {
 	if race.Lint {
 		p.Lint.Release()
 	}
 }
 
-// Begins has the watchdog and debug mode know that the body begins. The error is the body's.
+// Begins is called when the body begins. The error is the body's.
 func (p *Probe) Begins(n Notes) error {
 	p.GoesOn(n)
 	if p.audit == nil {
@@ -109,14 +110,14 @@ func (p *Probe) Begins(n Notes) error {
 	return n.Audited.Begins()
 }
 
-// Returns tells that the body is over, or is not to run.
+// Returns is called when the body is over, or is skipped.
 func (p *Probe) Returns(n Notes) {
 	if p.Watch != nil {
 		n.Watched.Returns()
 	}
 }
 
-// Prepared tells that the slot is about to look at the task's OnReady.
+// Prepared is called before the slot calls the task's OnReady.
 func (p *Probe) Prepared(id uint64) {
 	if p.Ev != nil {
 		p.Ev.Put(event.Prepared, id, 0, 0)
@@ -124,7 +125,7 @@ func (p *Probe) Prepared(id uint64) {
 	}
 }
 
-// HoldEnds tells that an event of a task has ended.
+// HoldEnds is called when an event of a task has ended.
 func (p *Probe) HoldEnds(id uint64, err error) {
 	flags := uint64(0)
 	if err != nil {
@@ -133,7 +134,8 @@ func (p *Probe) HoldEnds(id uint64, err error) {
 	p.Put(event.HoldDown, id, 0, flags)
 }
 
-// Names gives what tells that an event, which what describes and release ends, has ended.
+// AddEvent tells the watchdog of an event that what describes and release ends. It returns the
+// function that must be called instead of release.
 func (p *Probe) AddEvent(n Notes, what any, release func(error)) func(error) {
 	if p.Watch == nil {
 		return release
@@ -143,21 +145,23 @@ func (p *Probe) AddEvent(n Notes, what any, release func(error)) func(error) {
 	return end
 }
 
-// Released tells that the last event of a task has ended, with the body over: the accesses are
-// about to be given up.
+// Released is called when the last event of a task has ended and its body is over, before the
+// accesses are given up.
 func (p *Probe) Released(id uint64) {
 	p.Put(event.Released, id, 0, 0)
 	p.ReadyBy(id)
 }
 
-// Gives tells that what becomes ready from now on does so by the task of a number; zero: by none.
+// ReadyBy notes that tasks which become ready from now on do so by the end of task id; zero: by
+// none.
 func (p *Probe) ReadyBy(id uint64) {
 	if p.Ev != nil {
 		p.Ev.ReadyBy(id)
 	}
 }
 
-// Releases tells that the body is about to give up a, and Refuses that the engine has refused that.
+// Releases is called before the body gives up a early, and Refuses after the engine has refused
+// that.
 func (p *Probe) Releases(id uint64, n Notes, a chain.Access) {
 	p.ReadyBy(id)
 	if p.audit != nil {
@@ -171,15 +175,15 @@ func (p *Probe) Releases(id uint64, n Notes, a chain.Access) {
 	}
 }
 
-// Refuses is the answer to Releases.
+// Refuses undoes Releases for debug mode.
 func (p *Probe) Refuses(n Notes) {
 	if p.audit != nil {
 		n.Audited.TakeBack()
 	}
 }
 
-// Finishes tells that the accesses are about to be given up, while descendants of the task may be
-// alive. stopped: its body may not have run.
+// Finishes is called before the accesses are given up, while descendants of the task may be alive.
+// stopped: the task's body may not have run.
 func (p *Probe) Finishes(n Notes, stopped bool) {
 	if p.Watch != nil {
 		n.Watched.GivesUp()
@@ -187,15 +191,15 @@ func (p *Probe) Finishes(n Notes, stopped bool) {
 	p.GivesUp(n, stopped)
 }
 
-// GivesUp has debug mode know that the accesses are about to be given up.
+// GivesUp tells debug mode that the accesses are about to be given up.
 func (p *Probe) GivesUp(n Notes, stopped bool) {
 	if p.audit != nil {
 		n.Audited.Over(stopped)
 	}
 }
 
-// Over tells that a task is over with its descendants, or, as one of a recorded loop, one of its
-// runs.
+// Over is called when a task and its descendants are over; for a task of a recorded loop (loop),
+// when one of its runs is over.
 func (p *Probe) Over(n Notes, loop bool) {
 	if p.Watch != nil {
 		n.Watched.Over()
@@ -205,7 +209,8 @@ func (p *Probe) Over(n Notes, loop bool) {
 	}
 }
 
-// Again tells that a task of a recorded loop is to be run once more, and returns its new number.
+// Again is called before a task of a recorded loop is run once more. It returns the task's new
+// number.
 func (p *Probe) Again(id uint64, round int64) uint64 {
 	if p.out == nil {
 		return id
@@ -215,7 +220,7 @@ func (p *Probe) Again(id uint64, round int64) uint64 {
 	return n
 }
 
-// Waits tells what the body is about to wait for, and GoesOn that it does not wait any more.
+// Waits is called before the body waits for x, and GoesOn when it continues.
 func (p *Probe) Waits(n Notes, x watchdog.Wait) {
 	if p.Watch != nil {
 		n.Watched.Waits(x)
@@ -223,14 +228,14 @@ func (p *Probe) Waits(n Notes, x watchdog.Wait) {
 	}
 }
 
-// GoesOn is the end of Waits.
+// GoesOn is called when the body runs: at its begin, and after Waits.
 func (p *Probe) GoesOn(n Notes) {
 	if p.Watch != nil {
 		n.Watched.Begins()
 	}
 }
 
-// Waited tells that the body, the caller, has waited for all children of its task. main: that is
+// Waited is called by a body after it has waited for all children of its task. main: the task is
 // the main task of a run.
 func (p *Probe) Waited(n Notes, main bool) {
 	p.GoesOn(n)
@@ -242,7 +247,7 @@ func (p *Probe) Waited(n Notes, main bool) {
 	}
 }
 
-// Joined tells that the caller has waited for the body of a task; all: for what descends from it,
+// Joined is called after the caller has waited for the body of a task; all: for its descendants
 // too.
 func (p *Probe) Joined(n Notes, all bool) {
 	if race.Lint && n.Linted != nil {
@@ -250,7 +255,7 @@ func (p *Probe) Joined(n Notes, all bool) {
 	}
 }
 
-// Joins calls f, which comes after all that a task and those below it have done.
+// Joins calls f, ordered after everything that a task and its descendants have done.
 func (p *Probe) Joins(n Notes, f func()) {
 	joined := func() {
 		p.Joined(n, true)
@@ -263,7 +268,7 @@ func (p *Probe) Joins(n Notes, f func()) {
 	p.Lint.Apart(joined, func(bool) {})
 }
 
-// Uses returns what is wrong with what the body says that it uses; "" if nothing is.
+// CheckUse returns why the body may not use memory as accs say; "" if it may.
 func (p *Probe) CheckUse(n Notes, accs []chain.Access) string {
 	if p.audit == nil {
 		return ""
@@ -274,7 +279,7 @@ func (p *Probe) CheckUse(n Notes, accs []chain.Access) string {
 // Audits reports whether debug mode is on.
 func (p *Probe) Audits() bool { return p.audit != nil }
 
-// RunOver tells that a run, whose main task had n, is over.
+// RunOver is called when a run is over; n are the notes of its main task.
 func (p *Probe) RunOver(n Notes, failed bool) {
 	if p.audit != nil {
 		n.Audited.RunOver(failed)

@@ -1,10 +1,10 @@
 // SPDX-FileCopyrightText: The weft authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package probe is the one seam between a runtime and those that observe its tasks: the recording,
-// the watchdog, debug mode and lint mode. The core of the runtime tells a probe of moments, by the
-// methods, and looks at nothing but whether there is a probe. A runtime that nobody observes has
-// none.
+// Package probe is the one seam between a runtime and the observers of its tasks: the recording,
+// the watchdog, debug mode and lint mode. The core of the runtime calls a probe's methods at
+// certain moments, and otherwise only checks whether there is a probe. A runtime without observers
+// has none.
 package probe
 
 import (
@@ -21,21 +21,20 @@ import (
 	"weft/task/internal/watchdog"
 )
 
-// A Probe has the observers of a runtime. Each slot has one of its own, which belongs to the holder
-// of the slot; goroutines without a slot share the runtime's. The probe that a method is called of
-// is the caller's.
+// A Probe has the observers of a runtime. Each slot has its own probe, which belongs to the holder
+// of the slot; goroutines without a slot share the runtime's. A caller uses its own probe.
 type Probe struct {
 	Ev    *record.Slot       // the slot's; nil if there is no recording, or no slot
 	Watch *watchdog.Watchdog // nil without a watchdog
-	Lint  *lint.Lint         // nil in a build that is not for lint mode
+	Lint  *lint.Lint         // nil except in a build for lint mode
 	rec   *record.Recorder   // nil if there is no recording
-	// what goroutines without a slot record with; nil if there is no recording
+	// the ring of goroutines without a slot; nil if there is no recording
 	out   *event.Shared
 	audit *audit.Audit // nil without debug mode
 }
 
-// Notes is what the observers keep of a task. It stays valid when the task's memory serves another,
-// and has nothing for observers that are not there.
+// Notes are the observers' records of a task. They stay valid when the task's memory serves another
+// task. The record of an observer that is off is nil.
 type Notes struct {
 	Linted  *lint.Record
 	Audited *audit.Record
@@ -50,13 +49,13 @@ type Config struct {
 	Logger   *slog.Logger
 	Watchdog time.Duration // zero: there is none
 	Reports  io.Writer
-	Acquire  func() // has the caller, the watchdog, come after what bodies have done
+	Acquire  func() // orders the caller, the watchdog, after what bodies have done, in lint mode
 	Trace    *event.Recorder
 	Bounds   func() (lo, hi uintptr) // of the code that calls bodies
 }
 
-// New returns the probe of goroutines without a slot, and those of the slots; nil if nobody
-// observes the runtime.
+// New returns the probe of goroutines without a slot, and the probes of the slots; nil if there are
+// no observers.
 func New(c Config) (off *Probe, slots []*Probe) {
 	p := Probe{}
 	if race.Lint {
@@ -70,7 +69,7 @@ func New(c Config) (off *Probe, slots []*Probe) {
 	}
 	if c.Trace != nil {
 		lo, hi := c.Bounds()
-		// annotated bodies would meet in the contexts of Go's tools
+		// in lint mode, annotated bodies would share the contexts of Go's tools
 		p.rec = record.New(c.Trace, c.Slots, !c.Lint, lo, hi)
 		p.out = p.rec.Off
 	}
@@ -87,21 +86,21 @@ func New(c Config) (off *Probe, slots []*Probe) {
 	return &p, slots
 }
 
-// Open starts what the observers do by themselves, and Stop ends it: before the slots end.
+// Open starts the observers' goroutines, and Stop ends them, before the slots end.
 func (p *Probe) Open() {
 	if p.Watch != nil {
 		p.Watch.Open()
 	}
 }
 
-// Stop ends what Open has started.
+// Stop ends the goroutines that Open has started.
 func (p *Probe) Stop() {
 	if p.Watch != nil {
 		p.Watch.Close()
 	}
 }
 
-// Close ends what the observers keep. The slots have ended.
+// Close closes the observers. Precondition: the slots have ended.
 func (p *Probe) Close() {
 	if p.Lint != nil {
 		p.Lint.Close()
@@ -117,7 +116,7 @@ func (p *Probe) Lints() bool { return race.Lint && !p.Lint.Off() }
 // Keeps reports whether the observers keep notes of tasks.
 func (p *Probe) Keeps() bool { return p.Watch != nil || p.audit != nil || race.Lint }
 
-// A Spawn is what the observers keep of a new task.
+// A Spawn is what the observers are told of a new task.
 type Spawn struct {
 	At     int // the number of the slot; negative: none
 	Label  string
@@ -127,7 +126,7 @@ type Spawn struct {
 	NoBody bool
 }
 
-// Enter has the observers keep notes of a new task. parent has those of the parent; none for the
+// Enter makes the notes of a new task. parent has the notes of its parent; they are empty for the
 // main task of a run. Precondition: Keeps. (accs is not in x: see record.Slot.Spawned.)
 func (p *Probe) Enter(parent Notes, x *Spawn, accs []chain.Access) (n Notes) {
 	if p.Watch != nil {
@@ -142,7 +141,7 @@ func (p *Probe) Enter(parent Notes, x *Spawn, accs []chain.Access) (n Notes) {
 	return n
 }
 
-// Put records an event.
+// Put records a trace event.
 func (p *Probe) Put(k event.Kind, a, b, c uint64) {
 	switch {
 	case p.Ev != nil:
@@ -163,7 +162,7 @@ func (p *Probe) NewID() uint64 {
 	return 0
 }
 
-// MainSpawned records the main task of a run, and returns the number of what is constant of it.
+// MainSpawned records the main task of a run, and returns the number of its origin.
 func (p *Probe) MainSpawned(id uint64, x *record.Spawn) (spec uint32) {
 	if p.rec == nil {
 		return 0

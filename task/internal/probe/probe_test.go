@@ -20,11 +20,10 @@ import (
 
 func TestMain(m *testing.M) { os.Exit(leaktest.Main(m)) }
 
-// A runtime has a probe if somebody observes it, and each observer keeps its own notes and no
-// others.
+// A runtime has a probe if there is an observer, and only the observers that are on keep notes.
 func TestNew(t *testing.T) {
 	if race.Lint {
-		t.Skip("not in lint mode, which is an observer in each of them")
+		t.Skip("lint mode is one more observer in each case")
 	}
 	rec, err := event.New(event.Options{})
 	require.NoError(t, err)
@@ -35,7 +34,7 @@ func TestNew(t *testing.T) {
 		cfg                      Config
 		watched, audited, traced bool
 	}{
-		"nobody":    {},
+		"none":      {},
 		"watchdog":  {Config{Watchdog: time.Hour, Reports: new(bytes.Buffer), Acquire: func() {}}, true, false, false},
 		"debug":     {Config{Debug: true, Logger: slog.Default()}, false, true, false},
 		"recording": {Config{Trace: rec, Bounds: func() (lo, hi uintptr) { return 1, 2 }}, false, false, true},

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The weft authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package say has what the texts of package task and of its observers have in common.
+// Package say has the parts that the texts of package task and of its observers share.
 package say
 
 import (
@@ -12,22 +12,22 @@ import (
 	"time"
 )
 
-// Place names the line of the program at a return address, or of the code of a function plus one.
+// Position names the source line of a return address, or of the entry of a function plus one.
 func Position(pc uintptr) string {
 	f, _ := runtime.CallersFrames([]uintptr{pc}).Next()
 	return positionOf(f)
 }
 
-// Task names a task by its label and the place of its spawn. main: it is the main task of a run,
-// and the place is that of the run.
-func Task(main bool, label, place string) string {
+// Task names a task by its label and the position of its spawn. main: it is the main task of a run,
+// and the position is that of the call of Run.
+func Task(main bool, label, position string) string {
 	switch {
 	case label != "":
-		return fmt.Sprintf("task %q (spawned at %s)", label, place)
+		return fmt.Sprintf("task %q (spawned at %s)", label, position)
 	case main:
-		return "the main task (of the run at " + place + ")"
+		return "the main task (of the run at " + position + ")"
 	}
-	return "the task spawned at " + place
+	return "the task spawned at " + position
 }
 
 func positionOf(f runtime.Frame) string {
@@ -40,11 +40,10 @@ func positionOf(f runtime.Frame) string {
 	return fmt.Sprintf("%s:%d (%s)", f.File, f.Line, f.Function)
 }
 
-// ours are the packages whose functions are not where the user has called, by the beginnings of
-// their names.
+// ours are prefixes of the names of functions that are not the user's.
 var ours = []string{"weft/task.", "weft/task/internal/", "weft/tampi.", "runtime."}
 
-// Caller returns the innermost return address in a function of the user's, of the caller's stack.
+// Caller returns the innermost return address of the caller's stack that is in a user's function.
 func Caller() uintptr {
 	var pcs [20]uintptr
 	n := runtime.Callers(2, pcs[:])
@@ -56,14 +55,14 @@ func Caller() uintptr {
 	return pcs[0]
 }
 
-// CallerPlace names the line that Caller has found.
+// CallerPosition names the source line of an address that Caller has returned.
 func CallerPosition(pc uintptr) string {
 	f, _ := userFrame(pc)
 	return positionOf(f)
 }
 
-// userFrame returns the innermost frame of the user's at a return address, where several functions
-// may be: those that the compiler has put into their callers.
+// userFrame returns the innermost frame of a user's function at a return address. There can be
+// several frames at one address, since the compiler inlines functions.
 func userFrame(pc uintptr) (f runtime.Frame, ok bool) {
 	frames := runtime.CallersFrames([]uintptr{pc})
 	for more := true; more; {
@@ -75,10 +74,10 @@ func userFrame(pc uintptr) (f runtime.Frame, ok bool) {
 	return f, false
 }
 
-// Plural says how many there are of something.
+// Plural returns a number and a noun: 1 task, 2 tasks.
 func Plural(n int, what string) string { return Count(n, what, what+"s") }
 
-// Count is Plural for words that have other forms.
+// Count is Plural for words with other forms.
 func Count(n int, one, many string) string {
 	if n == 1 {
 		return "1 " + one
@@ -86,7 +85,7 @@ func Count(n int, one, many string) string {
 	return fmt.Sprintf("%d %s", n, many)
 }
 
-// Short rounds a time to what a person wants to read.
+// Short rounds a time for reading.
 func Short(d time.Duration) time.Duration {
 	switch {
 	case d > 10*time.Second:
