@@ -3,13 +3,13 @@
 
 package record
 
-// frames puts the return addresses of the stack into pcs, of which there are n, innermost first, up
-// to the one that is above lo and not above hi, which it leaves out. It returns how many; -1 if the
-// stack is not to be walked that way, as when there are frames of C on it.
+// frames writes the return addresses of the stack, innermost first, to the n words at pcs. It stops
+// before the first address above lo and not above hi. It returns how many addresses it wrote; -1 if
+// the stack cannot be walked by frame pointers, for example because it has frames of C.
 //
-// It follows the frame pointers that Go's compiler and assembler keep. Each has to be above the one
-// before and within the stack of the goroutine, whose end is the second word of the runtime's
-// record of it; so whatever is found in their place, nothing else is read.
+// It follows the frame pointers that Go's compiler and assembler keep. Each must be above the one
+// before, and within the goroutine's stack, whose end is the second word of the Go runtime's record
+// of the goroutine. So it reads only the stack, even if a frame pointer is wrong.
 //
 //go:noescape
 func frames(pcs *uintptr, n int, lo, hi uintptr) int

@@ -5,5 +5,5 @@
 
 package record
 
-// frames says that the stack is not to be walked by frame pointers.
+// frames returns -1: on this machine the stack is not walked by frame pointers.
 func frames(*uintptr, int, uintptr, uintptr) int { return -1 }

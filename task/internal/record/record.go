@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: The weft authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package record records the events of a runtime of tasks. README.md of package task, "Trace
-// events", says which.
+// Package record records trace events of the tasks and slots of a runtime. README.md of package
+// task, "Trace events", says which.
 package record
 
 import (
@@ -16,16 +16,16 @@ import (
 	"weft/internal/event"
 )
 
-// A Recorder records the events of a runtime.
+// A Recorder records the trace events of a runtime.
 type Recorder struct {
-	Off   *event.Shared // of goroutines without a slot
+	Off   *event.Shared // for goroutines without a slot
 	Slots []*Slot
 
 	rec *event.Recorder
 }
 
-// New makes a recorder for a number of slots, which do not run yet. annotate: Go's own tools are to
-// know the tasks. The function that calls bodies has its code above lo and not above hi.
+// New makes a recorder for a number of slots, which do not run yet. annotate: bodies run under
+// annotations for Go's own tools. The code of the function that calls bodies is above lo, up to hi.
 func New(rec *event.Recorder, slots int, annotate bool, lo, hi uintptr) *Recorder {
 	rec.Attach()
 	group := rec.Group()
@@ -43,7 +43,7 @@ func New(rec *event.Recorder, slots int, annotate bool, lo, hi uintptr) *Recorde
 	return r
 }
 
-// Close ends the recording. The slots have ended.
+// Close ends the recording. Precondition: the slots have ended.
 func (r *Recorder) Close() {
 	for _, s := range r.Slots {
 		s.ring.Retire()
@@ -52,11 +52,11 @@ func (r *Recorder) Close() {
 	r.rec.Detach()
 }
 
-// NewID returns a number for a task, to a caller without a slot.
+// NewID returns a number for a task. It is for callers without a slot.
 func (r *Recorder) NewID() uint64 { return r.rec.TaskIDs(1) }
 
-// MainSpawned records the main task of a run, which has a number, and returns the number of its
-// origin.
+// MainSpawned records the main task of a run, which has the number id, and returns the number of
+// its origin.
 func (r *Recorder) MainSpawned(id uint64, x *Spawn) (spec uint32) {
 	if r.rec.Stacks() {
 		var raw [rawStack]uintptr
@@ -68,30 +68,31 @@ func (r *Recorder) MainSpawned(id uint64, x *Spawn) (spec uint32) {
 	return spec
 }
 
-// A Slot is what a slot records with. It belongs to the holder of the slot. A task that is not
-// recorded, where tasks are sampled, has the number 0.
+// A Slot records trace events of one slot. It belongs to the holder of the slot. If tasks are
+// sampled, a task that is not recorded has the number 0.
 type Slot struct {
 	rec   *event.Recorder
 	ring  *event.Ring
 	specs *event.SpecCache
-	now   int64 // the clock, when it was read last
-	// nothing has run since but the slot's own bookkeeping, and no task has come from elsewhere
+	now   int64 // the last reading of the clock
+	// since that reading, only the slot's own bookkeeping has run, and no task has come from
+	// elsewhere
 	fresh bool
 
-	readyBy      uint64 // task whose end makes ready what comes out of the flow
-	spawnedReady uint64 // task that was said to be ready when it was spawned
+	readyBy      uint64 // the task whose end makes the next tasks ready
+	spawnedReady uint64 // the task that was recorded as ready when it was spawned
 
-	annotator annotator      // nil if Go's own tools are not to know tasks
+	annotator annotator      // nil if bodies run without annotations
 	sampler   *event.Sampler // nil if all tasks are recorded
 	stacks    *spawnStacks   // nil if stacks of spawns are not recorded
 
-	id, idEnd uint64 // numbers for tasks: the next one, and where they end
+	id, idEnd uint64 // numbers for tasks: the next one, and the end of the batch
 }
 
 // idBatch is how many numbers for tasks a slot takes at once.
 const idBatch = 1 << 10
 
-// Put records an event, now.
+// Put records a trace event with the current time.
 func (s *Slot) Put(k event.Kind, a, b, c uint64) {
 	if !s.ring.Wants.Has(k) || a == 0 && s.sampler != nil && ofTasks.Has(k) {
 		return
@@ -100,10 +101,10 @@ func (s *Slot) Put(k event.Kind, a, b, c uint64) {
 	s.ring.Put(s.now, k, a, b, c)
 }
 
-// Late notes that time has passed since the last event.
+// Late notes that time has passed since the last trace event.
 func (s *Slot) Late() { s.fresh = false }
 
-// By notes which task's end makes ready what comes out of the flow from now on; zero: none's.
+// ReadyBy notes the task whose end makes tasks ready from now on; zero: none.
 func (s *Slot) ReadyBy(id uint64) { s.readyBy = id }
 
 // NewID returns a number for a task.
@@ -116,22 +117,22 @@ func (s *Slot) NewID() uint64 {
 	return s.id - 1
 }
 
-// numbered reports whether the slot has given a task its number, lately.
+// numbered reports whether id is in the slot's current batch of numbers.
 func (s *Slot) numbered(id uint64) bool { return id-(s.idEnd-idBatch) < idBatch }
 
 // A Spawn is what is recorded of a new task.
 type Spawn struct {
-	Origin       event.Origin // but for the stack
+	Origin       event.Origin // without the stack
 	Parent       uint64       // number of the parent
 	ParentSpec   uint32       // number of the parent's origin; zero: it has none
-	ParentOrigin event.Origin // but for the stack
+	ParentOrigin event.Origin // without the stack
 	Priority     int32
 	Flags        uint8 // of event.Spawned
 }
 
-// Spawned records a new task, and returns its number and that of its origin. It comes before the
-// task is registered: from then on others may make the task ready. (accs is not in x, whose parts
-// the compiler takes to be kept: it would put each caller's list on the heap.)
+// Spawned records a new task, and returns its number and the number of its origin. It is called
+// before the task is registered: from then on other goroutines may make the task ready. (accs is
+// not a field of x: the compiler would take it to escape, and put each caller's list on the heap.)
 func (s *Slot) Spawned(x *Spawn, accs []chain.Access) (id uint64, spec uint32) {
 	s.readyBy, s.spawnedReady = 0, 0
 	id = s.NewID()
@@ -142,7 +143,7 @@ func (s *Slot) Spawned(x *Spawn, accs []chain.Access) (id uint64, spec uint32) {
 	if s.stacks != nil {
 		by := x.ParentSpec
 		if by == 0 {
-			// most parents are not recorded, where tasks are sampled; the origin has no stack then
+			// the parent is not recorded, as most are if tasks are sampled: its origin has no stack
 			by = s.specs.Spec(x.ParentOrigin)
 		}
 		x.Origin.Stack = s.stacks.stack(by)
@@ -164,7 +165,8 @@ func (s *Slot) Spawned(x *Spawn, accs []chain.Access) (id uint64, spec uint32) {
 	return id, spec
 }
 
-// Queued records that a task may start, or be resumed. It comes before others can take the task.
+// Queued records that a task may start, or be resumed. It is called before a slot can take the
+// task.
 func (s *Slot) Queued(id uint64, resumes bool) {
 	switch {
 	case resumes:
@@ -176,10 +178,11 @@ func (s *Slot) Queued(id uint64, resumes bool) {
 	}
 }
 
-// Begins records that a body begins on top of the task with number outer, or is skipped: k says so.
+// Begins records that a body begins on top of the task with number outer, or is skipped, as k says.
 func (s *Slot) Begins(id, outer uint64, k event.Kind) {
-	// What has failed the run may be later than the last look; and so may be what another slot has
-	// spawned behind the task that has just ended, before its accesses were given up.
+	// A task is skipped because the run has failed, which may be later than the last reading of the
+	// clock. So may be the spawn of a successor by another slot, before the task that has just
+	// ended here gave up its accesses.
 	if !s.fresh || k == event.Skipped || !s.numbered(id) {
 		s.now = event.Ticks()
 	}
@@ -190,22 +193,22 @@ func (s *Slot) Begins(id, outer uint64, k event.Kind) {
 	s.readyBy = 0
 }
 
-// Ended records that a body is over, with as many events bound.
+// Ended records that a body is over; events is how many events it has bound.
 func (s *Slot) Ended(id uint64, events int32, flags uint64) {
 	s.readyBy = id
 	s.Put(event.Ended, id, uint64(events), flags)
 	s.fresh = s.ring.Wants.Has(event.Ended) // it has read the clock
 }
 
-// ofTasks are the kinds of events whose first word is the number of a task.
+// ofTasks are the kinds of trace events whose first word is the number of a task.
 var ofTasks = event.Of(event.Ready, event.Prepared, event.Started, event.Skipped, event.Ended, event.Released, event.Completed,
 	event.Blocked, event.Unblocked, event.Resumed, event.HoldUp, event.HoldDown)
 
 // EndedUnseen is Ended for a task that is not recorded.
 func (s *Slot) EndedUnseen() { s.readyBy, s.fresh = 0, false }
 
-// Skips reports whether a task that is being spawned is not to be recorded. Tasks of recorded loops
-// always are, since a round says which task of the first round each of its tasks was.
+// Skips reports whether a task that is being spawned is left out of the recording. Tasks of
+// recorded loops never are, since the record of each round refers to the tasks of the first round.
 func (s *Slot) Skips(flags uint8) bool {
 	if s.sampler == nil || flags&event.SpawnedLoop != 0 || s.sampler.Take() {
 		return false
@@ -214,10 +217,11 @@ func (s *Slot) Skips(flags uint8) bool {
 	return true
 }
 
-// BeginsUnseen is the start of a body whose task was not recorded when it was spawned. On top of
-// one that is recorded it has to be from here on: what it runs is not that one's. So it gets a
-// number then; else zero. It is counted here and not when it is spawned, since its closure is about
-// to be used. Precondition: tasks are sampled. Those who consume see a task without a spawn.
+// BeginsUnseen is called when a body begins whose task was not recorded when it was spawned. If the
+// body runs on top of a recorded task, it must be recorded from now on, since its time is not that
+// task's. So BeginsUnseen returns a number then, else zero; the trace has a task without a spawn.
+// The sampler counts the task here and not at its spawn: to find the origin reads the closure,
+// which the body is about to use anyway. Precondition: tasks are sampled.
 func (s *Slot) BeginsUnseen(o event.Origin, outer uint64) (id uint64) {
 	s.sampler.Skip(o)
 	if outer != 0 {
@@ -227,11 +231,11 @@ func (s *Slot) BeginsUnseen(o event.Origin, outer uint64) (id uint64) {
 	return 0
 }
 
-// Annotates reports whether bodies are to run under annotations.
+// Annotates reports whether bodies run under annotations.
 func (s *Slot) Annotates() bool { return s.annotator != nil }
 
-// Annotate begins an annotation for a body of a task with origin o, on top of one with origin
-// outer, if that is not nil. Precondition: Annotates.
+// Annotate begins an annotation for the body of a task with origin o. If outer is not nil, the body
+// runs on top of a task with that origin. Precondition: Annotates.
 func (s *Slot) Annotate(ctx context.Context, o event.Origin, outer *event.Origin) Annotation {
 	x, now := s.annotator.of(o), Annotation{outer: context.Background()}
 	if outer != nil {
@@ -244,32 +248,31 @@ func (s *Slot) Annotate(ctx context.Context, o event.Origin, outer *event.Origin
 	return now
 }
 
-// Unlabel takes off the goroutine what it has inherited from the body that it was started by.
+// Unlabel removes the labels that the goroutine has inherited from the body that started it.
 func (s *Slot) Unlabel() {
 	if s.annotator != nil {
 		pprof.SetGoroutineLabels(context.Background())
 	}
 }
 
-// spawnStacks is what a slot takes stacks of spawns with. It belongs to the holder of the slot.
+// spawnStacks records the stacks of spawns of a slot. It belongs to the holder of the slot.
 type spawnStacks struct {
 	cache  *event.StackCache
-	lo, hi uintptr // of the code of what calls bodies
+	lo, hi uintptr // bounds of the code that calls bodies
 	key    [event.StackDepth]uintptr
 	raw    [rawStack]uintptr
 }
 
-// rawStack is how many frames are looked at: those that are kept, and what the runtime of tasks has
-// on top of them.
+// rawStack is how many frames are read: those that are kept, and the frames of package task on top
+// of them.
 const rawStack = event.StackDepth + 12
 
-// stack returns the number of the stack of the spawn that is under way. The frames end with the
-// body of the parent: what has called that one has to do with the slot, not with the parent.
-// Instead there is the number of the parent's origin, by.
+// stack returns the number of the stack of the current spawn. Its frames end with the body of the
+// parent: the callers of the body belong to the slot, not to the parent. Instead of them, the stack
+// refers to the parent's origin, by its number by.
 func (x *spawnStacks) stack(by uint32) uint32 {
-	// To walk the stack as the runtime does takes microseconds, since it looks up each function. So
-	// a stack that has been seen is known by its return addresses alone, of which calls that the
-	// compiler has put into their callers have none.
+	// runtime.Callers takes microseconds, since it finds the function of each frame. So a known
+	// stack is found by its return addresses alone, without inlined calls, which have none.
 	n := frames(&x.key[0], len(x.key), x.lo, x.hi)
 	key := x.key[:max(n, 0)]
 	if n >= 0 {
@@ -290,17 +293,17 @@ func (x *spawnStacks) stack(by uint32) uint32 {
 	return x.cache.Learn(by, key, pcs)
 }
 
-// annotator makes Go's own tools know tasks: samples of a CPU profile have the label "task", and
-// while a runtime trace is taken each body is a region. It belongs to the holder of the slot.
+// annotator annotates bodies for Go's own tools: samples of a CPU profile have the label "task",
+// and in a runtime trace each body is a region. It belongs to the holder of the slot.
 type annotator map[event.Origin]*annotation
 
-// annotation is what tasks of one origin are called.
+// annotation is the name of the tasks of one origin.
 type annotation struct {
 	name string
 	ctx  context.Context // with the name as a label of profiles
 }
 
-// of returns what a task is called: its label, or the name of its body.
+// of returns the annotation of tasks of origin o. Their name is their label, or that of the body.
 func (a annotator) of(o event.Origin) *annotation {
 	x := a[o]
 	if x == nil {
@@ -314,12 +317,12 @@ func (a annotator) of(o event.Origin) *annotation {
 	return x
 }
 
-// Annotation is what a body runs under. A body may come back with another slot, but on the same
-// goroutine, which is what labels and regions belong to. If it ends the goroutine there is nothing
-// to take back.
+// An Annotation is the annotation of a running body. A body may continue with another slot, but on
+// the same goroutine, to which labels and regions belong. If the body ends the goroutine, End is
+// not called, and need not be.
 type Annotation struct {
-	outer  context.Context
-	region *trace.Region // nil if there is no runtime trace
+	outer  context.Context // with the labels to restore
+	region *trace.Region   // nil if there is no runtime trace
 }
 
 // End ends the annotation.

@@ -11,7 +11,7 @@ import (
 	"weft/internal/event"
 )
 
-// kept is a sink that keeps everything, by source.
+// kept is a sink that keeps all trace events, by source.
 type kept map[event.Location][]event.Record
 
 func (k kept) Events(s *event.Source, recs []event.Record) {
@@ -22,8 +22,8 @@ func (k kept) Flush(event.Moment) error { return nil }
 func (k kept) Idle() error              { return nil }
 func (k kept) Close() error             { return nil }
 
-// A task that another slot spawns between the end of a body and what follows from it begins after
-// it was spawned.
+// After the end of a body, the slot runs a task that another slot has spawned since then. The
+// recorded begin of this task is later than its spawn.
 func TestSuccessorSpawnedElsewhere(t *testing.T) {
 	k := kept{}
 	rec, err := event.New(event.Options{Sinks: []event.Sink{k}})
@@ -44,7 +44,7 @@ func TestSuccessorSpawnedElsewhere(t *testing.T) {
 	require.GreaterOrEqual(t, began.Ticks(), spawned.Ticks())
 }
 
-// A slot takes numbers for tasks in batches, and knows those of its last one.
+// A slot takes numbers for tasks in batches, and knows the numbers of its last batch.
 func TestNumbersOfASlot(t *testing.T) {
 	rec, err := event.New(event.Options{})
 	require.NoError(t, err)

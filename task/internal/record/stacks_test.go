@@ -11,11 +11,11 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// body calls f, and is where the stacks of this test end.
+// body calls f. The stacks of this test end with it.
 //
 //go:noinline
 func body(f func()) {
-	defer func() { _ = recover() }() // the compiler does not put it into its callers
+	defer func() { _ = recover() }() // so that the compiler does not inline it
 	f()
 }
 
@@ -37,14 +37,14 @@ func framesAt(depth int, list *[4]uintptr, lo, hi uintptr) int {
 	return frames(&list[0], len(list), lo, hi)
 }
 
-// The return addresses of a stack up to the body are the same ones that the runtime finds, as far
-// as there is room; without a body on the stack there is no end to come to.
+// frames finds the same return addresses up to the body as runtime.Callers, as far as there is
+// room. Without a body on the stack it returns -1.
 func TestFrames(t *testing.T) {
 	if runtime.GOARCH != "amd64" {
 		t.Skip("frames are walked on amd64 only")
 	}
 	lo, hi := codeOfBody()
-	looked := false
+	ran := false
 	body(func() {
 		var a, b, c [4]uintptr
 		own := frames(&c[0], len(c), lo, hi)
@@ -52,16 +52,16 @@ func TestFrames(t *testing.T) {
 		for i := range 2 {
 			require.Equal(t, own+1, framesAt(0, [2]*[4]uintptr{&a, &b}[i], lo, hi), "the call is one more")
 		}
-		require.Equal(t, a, b, "the same place")
+		require.Equal(t, a, b, "the same code")
 		var pcs [1]uintptr
 		require.Equal(t, 1, runtime.Callers(1, pcs[:]))
 		f, _ := runtime.CallersFrames(a[own : own+1]).Next()
 		g, _ := runtime.CallersFrames(pcs[:]).Next()
 		require.Equal(t, g.Function, f.Function)
 		require.Equal(t, 4, framesAt(9, &c, lo, hi), "there is room for four")
-		looked = true
+		ran = true
 	})
-	require.True(t, looked)
+	require.True(t, ran)
 	var list [64]uintptr
 	require.Equal(t, -1, frames(&list[0], len(list), lo, hi))
 	var few [4]uintptr
