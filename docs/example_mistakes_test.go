@@ -45,12 +45,12 @@ func Example_watchdog() {
 	})
 	fmt.Println(err)
 	// Output:
-	// weft: watchdog: 1 task has waited for 50ms or longer for something that no task of the runtime gives:
+	// weft: watchdog: 1 task has waited for 50ms or longer for something that no task of the runtime provides:
 	//   task "fetch" ~, ~: its body is over, and it waits for 1 event:
 	//     the answer of the disk~
 	//     2 tasks wait for it:
-	//       the main task ~, ~: over, but for its descendants (2 children)
-	//       task "use" ~, ~: waits for In(~) behind task "fetch" ~
+	//       the main task ~, ~: its body is over, and it waits for its descendants (2 children)
+	//       task "use" ~, ~: waits for In(~) after task "fetch" ~
 	// <nil>
 }
 

@@ -56,7 +56,7 @@ func TestWatchdogNamesRequests(t *testing.T) {
 			t.SpawnWith(task.Attrs{Label: "uses"}, func(*task.Task) error { return nil }, deps.In(&row[0]))
 			return nil
 		}, []string{`task "receives" (spawned at `, "waits for 1 event", "Irecv from rank 1, tag 7, at rank 0 of communicator ", "(2 ranks), bound at ",
-			`2 tasks wait for it`, `task "uses"`, "waits for In(0x", `behind task "receives"`}},
+			`2 tasks wait for it`, `task "uses"`, "waits for In(0x", `after task "receives"`}},
 		{"from anybody", func(t *task.Task, c *comm.Comm, _ *rma.Win) error {
 			spawned = line(1)
 			t.SpawnWith(task.Attrs{Label: "receives"}, func(t *task.Task) error {

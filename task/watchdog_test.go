@@ -107,9 +107,9 @@ func TestWatchdogForgottenHold(t *testing.T) {
 		inOrder(t, text, "a task runtime with "+fmt.Sprint(workers)+" slot", "4 live tasks",
 			"main task", "waits in Blocking at",
 			`task "forgets" \(spawned at `+spawned+`.*\), .* old: its body is over, and it waits for 1 event:\n +a Hold, bound at `+held,
-			`task "waits" .*: waits for In\(0x[0-9a-f]+\) behind task "forgets" \(spawned at `+spawned,
-			`task "waits longer" .*: waits for In\(0x[0-9a-f]+\) behind task "waits"`,
-			`waited for 20ms or longer for something that no task of the runtime gives`,
+			`task "waits" .*: waits for In\(0x[0-9a-f]+\) after task "forgets" \(spawned at `+spawned,
+			`task "waits longer" .*: waits for In\(0x[0-9a-f]+\) after task "waits"`,
+			`waited for 20ms or longer for something that no task of the runtime provides`,
 			`task "forgets"`, `3 tasks wait for it:|2 tasks wait for it:`)
 	}
 }
@@ -161,8 +161,8 @@ func TestWatchdogCycle(t *testing.T) {
 				}, deps.Commutative(o[0]))
 			}
 			return nil
-		}, []string{`task "parent 0" .* waits in Wait .*, for task "child 0"`, `task "child 0" .*: waits for Commutative\(0x[0-9a-f]+\) behind task "parent 1"`,
-			`task "parent 1" .* waits in Wait .*, for task "child 1"`, `task "child 1" .*: waits for Commutative\(0x[0-9a-f]+\) behind task "parent 0"`}, true},
+		}, []string{`task "parent 0" .* waits in Wait .*, for task "child 0"`, `task "child 0" .*: waits for Commutative\(0x[0-9a-f]+\) after task "parent 1"`,
+			`task "parent 1" .* waits in Wait .*, for task "child 1"`, `task "child 1" .*: waits for Commutative\(0x[0-9a-f]+\) after task "parent 0"`}, true},
 		{"an object of an ancestor, past a parent that does not declare it", func(t *task.Task, _ *sync.WaitGroup) error {
 			z := new(int) // not x: it is held for ever
 			t.SpawnWith(task.Attrs{Label: "holder"}, func(t *task.Task) error {
@@ -174,7 +174,7 @@ func TestWatchdogCycle(t *testing.T) {
 			}, deps.Commutative(z))
 			return nil
 		}, []string{`task "holder" .* waits in Wait .*, for task "parent"`, `task "parent" .* waits in Wait .*, for task "wants"`,
-			`task "wants" .*: waits for Commutative\(0x[0-9a-f]+\) behind task "holder"`}, true},
+			`task "wants" .*: waits for Commutative\(0x[0-9a-f]+\) after task "holder"`}, true},
 		{"runs that join each other", func(t *task.Task, _ *sync.WaitGroup) error {
 			one, other := make(chan *task.Detached, 1), make(chan *task.Detached, 1)
 			one <- t.Runtime().SpawnWith(t.Context(), task.Attrs{Label: "one"}, func(t *task.Task) error {
@@ -192,7 +192,7 @@ func TestWatchdogCycle(t *testing.T) {
 			})
 			t.SpawnWith(task.Attrs{Label: "keeps the run"}, func(t *task.Task) error { return t.Block() })
 			return nil
-		}, []string{`task "one" .* waits in an undeferred Spawn at .*, for task "WaitOn"`, `task "WaitOn" .*: waits for In\(0x[0-9a-f]+\) behind task "joins"`,
+		}, []string{`task "one" .* waits in an undeferred Spawn at .*, for task "WaitOn"`, `task "WaitOn" .*: waits for In\(0x[0-9a-f]+\) after task "joins"`,
 			`task "joins" .* waits in Detached.Join .*, for task "other"`, `task "other" .* waits in Detached.Join .*, for task "one"`}, false},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -350,7 +350,7 @@ func TestWatchdogStates(t *testing.T) {
 		if list[0].State != task.TaskRunning {
 			return fmt.Errorf("the main task is %s", list[0].State)
 		}
-		for k, want := range []string{"runs, for", "waits for 1 event:\n  a ship, bound at", `behind task "bound"`, "over, but for its descendants (1 child)", `behind task "below"`,
+		for k, want := range []string{"runs, for", "waits for 1 event:\n  a ship, bound at", `after task "bound"`, "its body is over, and it waits for its descendants (1 child)", `after task "below"`,
 			"OnReady has bound 1 event", "for a train", `waits for InOut(`} {
 			if !strings.Contains(list[k].Text, want) {
 				return fmt.Errorf("%q is not in %s", want, list[k].Text)

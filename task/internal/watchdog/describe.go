@@ -11,10 +11,10 @@ import (
 	"weft/task/internal/say"
 )
 
-// maxListed bounds the tasks that a report lists one by one.
+// maxListed is how many tasks a report lists one by one.
 const maxListed = 1000
 
-// describe writes all tasks, and then what is stuck.
+// describe writes all tasks, and then the stuck tasks.
 func (p *snapshot) describe(b *strings.Builder) {
 	fmt.Fprintf(b, "  %s\n", say.Plural(len(p.seen), "live task"))
 	for i := range p.seen {
@@ -29,7 +29,7 @@ func (p *snapshot) describe(b *strings.Builder) {
 	}
 }
 
-// describeStuck writes what is stuck, and what waits for that.
+// describeStuck writes the stuck tasks, and the tasks that wait for them.
 func (p *snapshot) describeStuck(b *strings.Builder) {
 	var cycles, overdue []int
 	for _, i := range p.stuck {
@@ -48,8 +48,8 @@ func (p *snapshot) describeStuck(b *strings.Builder) {
 	if len(overdue) == 0 {
 		return
 	}
-	fmt.Fprintf(b, "%s waited for %v or longer for something that no task of the runtime gives:\n", say.Count(len(overdue), "task has", "tasks have"), p.limit)
-	waiting := map[int][]int{} // for each task those that wait for it
+	fmt.Fprintf(b, "%s waited for %v or longer for something that no task of the runtime provides:\n", say.Count(len(overdue), "task has", "tasks have"), p.limit)
+	waiting := map[int][]int{} // for each task the tasks that wait for it
 	for i := range p.seen {
 		for _, x := range p.seen[i].blockers {
 			waiting[x.on] = append(waiting[x.on], i)
@@ -65,10 +65,10 @@ func (p *snapshot) describeStuck(b *strings.Builder) {
 	}
 }
 
-// maxVictims bounds the tasks that are named because they wait for one that is stuck.
+// maxDependents is how many tasks a report names that wait for one stuck task.
 const maxDependents = 8
 
-// victims writes the tasks that wait for task i, directly or not.
+// dependents writes the tasks that wait for task i, directly or not.
 func (p *snapshot) dependents(b *strings.Builder, waiting map[int][]int, i int) {
 	met := map[int]bool{i: true}
 	list := []int{i}
@@ -94,7 +94,7 @@ func (p *snapshot) dependents(b *strings.Builder, waiting map[int][]int, i int) 
 	}
 }
 
-// task writes task i: what it is, how far it is, and what it waits for.
+// task writes task i: its name, its state, and what it waits for.
 func (p *snapshot) task(b *strings.Builder, indent string, i int) {
 	x := &p.seen[i]
 	fmt.Fprintf(b, "%s%s, %v old: ", indent, x.rec.name(), say.Short(p.at.Sub(x.rec.born)))
@@ -116,7 +116,7 @@ func (p *snapshot) task(b *strings.Builder, indent string, i int) {
 		fmt.Fprintf(b, "its body is over, and it waits for %s:\n", say.Plural(len(x.events), "event"))
 		p.events(b, indent, x)
 	case stateReleased:
-		fmt.Fprintf(b, "over, but for its descendants (%s)\n", say.Count(len(x.blockers), "child", "children"))
+		fmt.Fprintf(b, "its body is over, and it waits for its descendants (%s)\n", say.Count(len(x.blockers), "child", "children"))
 	}
 }
 
@@ -136,7 +136,7 @@ func (p *snapshot) spawned(b *strings.Builder, indent string, x *seen) {
 				b.WriteString(", and ")
 				fallthrough
 			default:
-				fmt.Fprintf(b, "waits for %v behind ", w.access)
+				fmt.Fprintf(b, "waits for %v after ", w.access)
 			}
 			b.WriteString(p.seen[w.on].rec.name())
 			if k == maxDependents-1 && len(x.blockers) > maxDependents {
@@ -185,5 +185,5 @@ func (p *snapshot) events(b *strings.Builder, indent string, x *seen) {
 	}
 }
 
-// name says which task r is of.
+// name names r's task.
 func (r *Record) name() string { return say.Task(r.parent == nil, r.label, say.Position(r.pc)) }

@@ -13,10 +13,10 @@ import (
 	"weft/task/internal/say"
 )
 
-// A Record is what the watchdog knows of a task. It is apart from the task, whose memory serves
-// others later, and belongs to the garbage collector: so whoever walks the list of a shard may look
-// at a record for as long as it likes, and finds at worst a task that is over. README.md, "The
-// watchdog", has the rules.
+// A Record is what the watchdog knows of a task. It is separate from the task, whose memory serves
+// other tasks later, and is freed by the garbage collector. So a goroutine that walks the list of a
+// shard may use a record as long as it likes; at worst, the record is of a task that is over.
+// README.md of package task, "The watchdog", has the rules.
 type Record struct {
 	// Constant once entered.
 	id     uint64
@@ -29,32 +29,32 @@ type Record struct {
 	accs   []chain.Access // all strong, of a task of a recorded loop
 	home   *watchShard
 	loop   bool // a task of a recorded loop, which runs again and again
-	ranges bool // parent's children have declared ranges by now
+	ranges bool // at the spawn, children of parent had declared ranges
 
 	// Owned by the task's body.
 	children uint64
 	byBytes  bool      // they have declared ranges
-	parts    []*Record // the tasks of the recorded loop that this task is
+	parts    []*Record // if this task is a recorded loop: its tasks
 
 	mu       xatomic.Mutex
 	status                  // +checklocks:mu
 	events   []*watchEvent  // pending. +checklocks:mu
-	released []chain.Access // by Release. +checklocks:mu
+	released []chain.Access // early, by Task.Release. +checklocks:mu
 
 	// Guarded by home.mu.
 	prev, next *Record
 }
 
-// status is what a record says of a moment.
+// status is the part of a record that changes with the task's state.
 type status struct {
 	state   watchState
 	since   time.Time // of state
 	version uint64    // changes with all that the record's mu guards
 	waits   Wait      // of stateWaiting
-	site    uintptr   // of the call that waits
+	site    uintptr   // of the call that waits, in stateWaiting
 }
 
-// watchState is how far a task is.
+// watchState is the state of a task.
 type watchState uint8
 
 const (
@@ -62,30 +62,30 @@ const (
 	stateSpawned  watchState = iota
 	stateResting             // of a recorded loop: waits for its next turn
 	stateRunning             // the body has a slot
-	stateWaiting             // the body waits in a call of this package
-	stateReturned            // the body is over; its events may not be
-	stateReleased            // its accesses are given up; its descendants are alive
+	stateWaiting             // the body waits in a call of package task
+	stateReturned            // the body is over; the task's events may not be
+	stateReleased            // the accesses are given up; descendants are alive
 	stateOver
 )
 
 // A Wait is what a body waits for.
 type Wait struct {
 	Op       string    // the method
-	What     any       // that the caller has named, or what the method is about; nil: nothing
-	On       *Record   // of a task that it waits for, if that is known
+	What     any       // what the caller has named, or the argument of the method; nil: nothing
+	On       *Record   // of the task that it waits for, if known
 	Due      time.Time // when it ends by itself; zero: never
 	Children bool      // it waits for all children of its task
-	Passes   bool      // it ends by itself, though nobody knows when
+	Passes   bool      // it ends by itself, at an unknown time
 }
 
 // watchEvent is a pending event of a task.
 type watchEvent struct {
 	what  any     // as with HoldFor; nil for Hold
-	site  uintptr // who called that
+	site  uintptr // of that call
 	since time.Time
 }
 
-// watchShard is a part of the list of live tasks: the tasks that were spawned on one slot.
+// watchShard is the part of the list of live tasks that one slot has spawned.
 type watchShard struct {
 	_     [64]byte
 	mu    xatomic.Mutex
@@ -94,7 +94,7 @@ type watchShard struct {
 	_     [64]byte
 }
 
-// leave takes r, whose task is over, off the list.
+// leave takes r off the list. The task is over.
 func (r *Record) leave() {
 	r.set(stateOver)
 	sh := r.home
@@ -106,7 +106,7 @@ func (r *Record) leave() {
 	case sh.first == r:
 		sh.first = r.next
 	default:
-		return // it has left before
+		return // it is off the list already
 	}
 	if r.next != nil {
 		r.next.prev = r.prev
@@ -127,14 +127,15 @@ func (r *Record) setLocked(s watchState) {
 	r.waits = Wait{}
 }
 
-// Begins notes that the body starts, Returns that it is over, and Gives that the accesses are given
-// up, while descendants of the task may be alive. Gives comes before the engine hears of it.
+// Begins notes that the body runs, Returns that it is over, and GivesUp that the accesses are given
+// up, while descendants of the task may be alive. GivesUp is called before the engine gives the
+// accesses up.
 func (r *Record) Begins()  { r.set(stateRunning) }
 func (r *Record) Returns() { r.set(stateReturned) }
 func (r *Record) GivesUp() { r.set(stateReleased) }
 
-// Over notes that r's task is over, with its descendants, or, in a recorded loop, over for this
-// turn.
+// Over notes that r's task and its descendants are over; for a task of a recorded loop, that its
+// turn is over.
 func (r *Record) Over() {
 	if r.loop {
 		r.mu.Lock()
@@ -158,7 +159,7 @@ func (r *Record) Waits(x Wait) {
 	r.waits, r.site = x, site
 }
 
-// GaveEarly notes a Release.
+// ReleasedEarly notes that Task.Release gives up a.
 func (r *Record) ReleasedEarly(a chain.Access) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -166,8 +167,8 @@ func (r *Record) ReleasedEarly(a chain.Access) {
 	r.version++
 }
 
-// AddEvent notes an event that release ends, and returns what ends it. The task is alive, since the
-// event is pending.
+// AddEvent notes an event that release ends, and returns the function that ends it instead. The
+// task is alive, since the event is pending.
 func (r *Record) AddEvent(what any, release func(error)) func(error) {
 	e := &watchEvent{what: what, site: say.Caller(), since: time.Now()}
 	r.mu.Lock()

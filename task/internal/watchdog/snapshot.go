@@ -12,16 +12,16 @@ import (
 	"weft/internal/order"
 )
 
-// snapshot is what the watchdog saw at one moment. Each task is seen as it was at some time while
-// the snapshot was made, not all at the same; what must hold at one time, a cycle, is verified.
+// snapshot is what a check has read. Each task is read at another time while the snapshot is made.
+// The relations of a cycle must have held at one time; findCycles verifies that.
 type snapshot struct {
 	at    time.Time
 	limit time.Duration
-	seen  []seen // in the order of creation of their parents' lists: parents before children
-	kids  map[*Record][]int
-	index map[*Record]int
-	holds []int // those that have begun, with Commutative accesses
-	stuck []int // indices in seen: what waits for too long, and the cycles, each in its order
+	seen  []seen // by depth and creation: parents before children
+	kids  map[*Record][]int // in seen, in order of creation
+	index map[*Record]int // in seen
+	holds []int           // tasks that have begun, with Commutative accesses
+	stuck []int           // tasks that have waited too long, and the cycles, each in its order
 }
 
 // seen is a task in a snapshot.
@@ -29,22 +29,22 @@ type seen struct {
 	status
 	rec      *Record
 	events   []watchEvent
-	released []order.Access // by their addresses
+	released []order.Access // early, sorted by address
 	parent   int            // index; -1 if there is none
 	task     *order.Task    // its mark is the index
 	blockers []blocker
 
-	stuckSince time.Time // of the wait that is too long
+	stuckSince time.Time // the begin of the wait that is too long
 	inCycle    bool
 }
 
-// behind is a task that another one waits for.
+// blocker is a task that another task waits for.
 type blocker struct {
 	on     int          // index of the task
-	access chain.Access // of the task that waits; zero if it waits for the task itself
+	access chain.Access // of the waiting task; zero if it waits for the end of the blocker
 }
 
-// take looks at all live tasks, which are in shards.
+// take reads all live tasks from shards.
 func take(shards []watchShard, limit time.Duration) *snapshot {
 	p := &snapshot{limit: limit, kids: map[*Record][]int{}, index: map[*Record]int{}}
 	for i := range shards {
@@ -81,7 +81,7 @@ func take(shards []watchShard, limit time.Duration) *snapshot {
 	for _, l := range p.kids {
 		slices.SortFunc(l, func(a, b int) int { return cmp.Compare(p.seen[a].rec.seq, p.seen[b].rec.seq) })
 	}
-	for i := range p.seen { // parents first, and the children of each in their order
+	for i := range p.seen { // parents first, and the children of each in order of creation
 		if p.seen[i].parent < 0 {
 			p.addToTree(i)
 		}
@@ -96,7 +96,7 @@ func take(shards []watchShard, limit time.Duration) *snapshot {
 	return p
 }
 
-// look takes what is under the lock of the record, and reports whether the task is alive.
+// read copies the fields under the record's lock, and reports whether the task is alive.
 func (x *seen) read() bool {
 	r := x.rec
 	r.mu.Lock()
@@ -112,13 +112,13 @@ func (x *seen) read() bool {
 	return true
 }
 
-// findBehind finds what task i waits for, as far as that is another task.
+// findBlockers finds the tasks that task i waits for.
 func (p *snapshot) findBlockers(i int) {
 	x := &p.seen[i]
 	switch x.state {
 	case stateSpawned:
-		// Where OnReady has bound events the accesses are there, and the tasks of a loop are
-		// ordered by its graph.
+		// If OnReady has bound events, the task has its accesses. The tasks of a recorded loop are
+		// ordered by the loop's graph.
 		if len(x.events) == 0 && !x.rec.loop {
 			p.blockedByAccesses(i)
 		}
@@ -136,15 +136,15 @@ func (p *snapshot) findBlockers(i int) {
 	}
 }
 
-// behindChildren notes that x waits for all its children.
+// blockedByChildren notes that x waits for all its children.
 func (p *snapshot) blockedByChildren(x *seen) {
 	for _, k := range p.kids[x.rec] {
 		x.blockers = append(x.blockers, blocker{on: k})
 	}
 }
 
-// plant puts task i, whose parent is there, into its tree. The parts of a loop do not wait for each
-// other there.
+// addToTree puts task i, whose parent is in a tree, into that tree. Tasks of a recorded loop do not
+// wait for each other there.
 func (p *snapshot) addToTree(i int) {
 	x := &p.seen[i]
 	up := new(order.Task)
@@ -161,11 +161,11 @@ func (p *snapshot) addToTree(i int) {
 	}
 }
 
-// behindUses notes which tasks i waits for by its accesses: those whose use of the memory is not
-// over, and one that has it alone.
+// blockedByAccesses notes the tasks that task i waits for by its accesses: earlier tasks that have
+// not given the memory up, and a task that holds it exclusively.
 func (p *snapshot) blockedByAccesses(i int) {
 	x := &p.seen[i]
-	declared := map[*order.Entry]chain.Access{} // a strong one, if there is one
+	declared := map[*order.Entry]chain.Access{} // the strong one, if there is one
 	for _, a := range x.rec.accs {
 		x.task.Find(order.Of(a), func(u *order.Entry, _, _ uintptr) {
 			if old, ok := declared[u]; !ok || old.IsWeak() {
@@ -200,7 +200,7 @@ func (p *snapshot) blockedByAccesses(i int) {
 	}
 }
 
-// given reports whether the task of u has given up all of its bytes from lo to hi.
+// hasReleased reports whether the task of u has given up all bytes of u from lo to hi.
 func (p *snapshot) hasReleased(u *order.Entry, lo, hi uintptr) bool {
 	x := &p.seen[u.Task.Mark.(int)]
 	if x.state == stateReleased || x.state == stateResting {
@@ -214,7 +214,7 @@ func (p *snapshot) hasReleased(u *order.Entry, lo, hi uintptr) bool {
 	return lo >= hi
 }
 
-// findStuck finds the tasks that have waited for too long for something that no task gives, and the
+// findStuck finds the tasks that have waited too long for something that no task provides, and the
 // cycles.
 func (p *snapshot) findStuck() {
 	p.findCycles()
@@ -230,7 +230,7 @@ func (p *snapshot) findStuck() {
 	}
 }
 
-// waitsOutside reports whether x waits for something that is no task, and does not end by itself,
+// waitsOutside reports whether x waits for something that is not a task and does not end by itself,
 // and since when.
 func (x *seen) waitsOutside(now time.Time) (since time.Time, ok bool) {
 	switch x.state {
@@ -249,10 +249,10 @@ func (x *seen) waitsOutside(now time.Time) (since time.Time, ok bool) {
 	return since, ok
 }
 
-// findCycles finds tasks that wait for each other. Every one of the relations is needed by the task
-// that waits, so a task on a cycle never goes on. The relations are read one after the other; that
-// they held at one time is verified by versions: if no record on the cycle has changed since it was
-// read, each held from the last reading to the first verification.
+// findCycles finds tasks that wait for each other. A waiting task needs all its blockers, so a task
+// on a cycle never continues. The relations are read one after the other. Versions verify that they
+// held at one time: if no record on the cycle has changed since it was read, each relation held
+// from the last reading to the first verification.
 func (p *snapshot) findCycles() {
 	const (
 		fresh = iota
@@ -260,7 +260,7 @@ func (p *snapshot) findCycles() {
 		finished
 	)
 	color := make([]uint8, len(p.seen))
-	next := make([]int, len(p.seen)) // into behind
+	next := make([]int, len(p.seen)) // the next blocker of each task
 	var path []int
 	for start := range p.seen {
 		if color[start] != fresh {
@@ -289,9 +289,9 @@ func (p *snapshot) findCycles() {
 	}
 }
 
-// addCycle notes that each task of ring waits for the next one, if that is still so.
-func (p *snapshot) addCycle(ring []int) {
-	for _, i := range ring {
+// addCycle notes that each task of cycle waits for the next one, unless a record has changed.
+func (p *snapshot) addCycle(cycle []int) {
+	for _, i := range cycle {
 		x := &p.seen[i]
 		x.rec.mu.Lock()
 		same := x.rec.version == x.version
@@ -300,11 +300,11 @@ func (p *snapshot) addCycle(ring []int) {
 			return
 		}
 	}
-	for k, i := range ring {
+	for k, i := range cycle {
 		x := &p.seen[i]
 		x.inCycle, x.stuckSince = true, x.since
-		// The relation on the cycle comes first.
-		j := slices.IndexFunc(x.blockers, func(b blocker) bool { return b.on == ring[(k+1)%len(ring)] })
+		// The blocker on the cycle comes first.
+		j := slices.IndexFunc(x.blockers, func(b blocker) bool { return b.on == cycle[(k+1)%len(cycle)] })
 		x.blockers[0], x.blockers[j] = x.blockers[j], x.blockers[0]
 		p.stuck = append(p.stuck, i)
 	}

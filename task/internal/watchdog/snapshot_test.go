@@ -15,16 +15,16 @@ import (
 	"weft/task/internal/say"
 )
 
-// The methods in which the scripts' bodies wait.
+// These are the methods in which the bodies of the scripts wait.
 const (
 	opWait      = "Wait"
-	opThrottled = "Spawn, since the window is full"
+	opThrottled = "Spawn, since the throttle is full"
 	opBlock     = "Block"
 	opSleep     = "Sleep"
 	opJoin      = "Detached.Join"
 )
 
-// watchedRow is a task of a script: what is known of it, and which tasks it shall be behind.
+// watchedRow is a task of a script: its record, and the tasks that it must wait for.
 type watchedRow struct {
 	name, parent string
 	state        watchState
@@ -37,8 +37,8 @@ type watchedRow struct {
 	op, on   string // what it waits for
 }
 
-// shows makes a list of such tasks and takes a snapshot. The clock is too coarse for them, and
-// their numbers, which are those of slots too, fall: their order is that of their parents' lists.
+// snapshotOf makes a list of such tasks and takes a snapshot. All have one time of birth, and
+// numbers that fall, so the snapshot must take their order from their parents' lists.
 func snapshotOf(rows []watchedRow) (p *snapshot, records map[string]*Record) {
 	w := New(Config{Acquire: func() {}})
 	records = map[string]*Record{}
@@ -61,7 +61,7 @@ func snapshotOf(rows []watchedRow) (p *snapshot, records map[string]*Record) {
 	return take(w.shards, time.Hour), records
 }
 
-// Which tasks one is behind follows from accesses, in the order of their creation, and from states.
+// The blockers of a task follow from accesses, in order of creation, and from states.
 func TestSnapshotScripts(t *testing.T) {
 	var x, y int
 	row := make([]int, 8)
@@ -112,7 +112,7 @@ func TestSnapshotScripts(t *testing.T) {
 			{name: "none", parent: "main", accs: ax(part(1, 1).Access(chain.ModeIn))},
 			{name: "c", parent: "main", accs: ax(chain.Object(&row[2], chain.ModeOut)), want: "b"},
 		},
-		"nobody waits by a weak access": {
+		"a weak access does not wait": {
 			{name: "w", parent: "main", state: stateRunning, accs: inout},
 			{name: "weak", parent: "main", accs: weak(inout)},
 		},
@@ -137,14 +137,14 @@ func TestSnapshotScripts(t *testing.T) {
 			{name: "weak", parent: "main", state: stateRunning, accs: weak(inout)},
 			{name: "child", parent: "weak", accs: inout, want: "r"},
 		},
-		"not for its strong parent, nor past one that declares nothing": {
+		"not for its strong parent, nor past a task that declares nothing": {
 			{name: "w", parent: "main", state: stateRunning, accs: inout},
 			{name: "strong", parent: "main", state: stateRunning, accs: inout},
 			{name: "child", parent: "strong", accs: inout},
 			{name: "bare", parent: "main", state: stateRunning},
 			{name: "child2", parent: "bare", accs: inout},
 		},
-		"children of one that is over keep an object": {
+		"children of a task that is over keep an object": {
 			{name: "weak", parent: "main", state: stateReleased, accs: weak(inout), want: "user,later"},
 			{name: "user", parent: "weak", state: stateRunning, accs: inout},
 			{name: "later", parent: "weak", state: stateRunning, accs: ax(chain.Object(&y, chain.ModeInOut))},
@@ -152,21 +152,21 @@ func TestSnapshotScripts(t *testing.T) {
 			{name: "gone", parent: "main", state: stateReleased, accs: ax(chain.Object(&y, chain.ModeInOut))},
 			{name: "free", parent: "main", accs: ax(chain.Object(&y, chain.ModeIn))},
 		},
-		"readers of one that is over are no reader's business": {
+		"a reader does not wait for readers below a task that is over": {
 			{name: "over", parent: "main", state: stateReleased, accs: in, want: "writes,reads"},
 			{name: "writes", parent: "over", state: stateRunning, accs: inout},
 			{name: "reads", parent: "over", state: stateRunning, accs: in},
 			{name: "next", parent: "main", accs: in},
 			{name: "later", parent: "main", accs: inout, want: "next"},
 		},
-		"what is given up": {
+		"given up": {
 			{name: "a", parent: "main", state: stateRunning, accs: inout, released: inout},
 			{name: "child", parent: "a", state: stateRunning, accs: ax(chain.Object(&y, chain.ModeInOut))},
 			{name: "b", parent: "main", accs: in},
 			{name: "c", parent: "main", state: stateRunning, accs: ax(chain.Object(&y, chain.ModeInOut)), released: inout},
 			{name: "d", parent: "main", accs: ax(chain.Object(&y, chain.ModeIn)), want: "c"},
 		},
-		"what is given up, but for a child": {
+		"given up, except by a child": {
 			{name: "a", parent: "main", state: stateRunning, accs: inout, released: inout},
 			{name: "child", parent: "a", state: stateRunning, accs: inout},
 			{name: "b", parent: "main", accs: in, want: "child"},
@@ -235,7 +235,7 @@ func TestSnapshotScripts(t *testing.T) {
 			for _, b := range s.blockers {
 				got = append(got, p.seen[b.on].rec.label)
 			}
-			require.Equal(t, r.want, strings.Join(got, ","), "%s: what %s is behind", name, r.name)
+			require.Equal(t, r.want, strings.Join(got, ","), "%s: the blockers of %s", name, r.name)
 			if r.parent == "" {
 				require.Equal(t, -1, s.parent)
 			} else {
@@ -245,7 +245,8 @@ func TestSnapshotScripts(t *testing.T) {
 	}
 }
 
-// A task is stuck from the limit on, if what it waits for is no task and does not end by itself.
+// A task is stuck from the limit on, if it waits for something that is not a task and does not end
+// by itself.
 func TestSnapshotStuck(t *testing.T) {
 	now := time.Now()
 	ago := func(d time.Duration) time.Time { return now.Add(-d) }
@@ -259,14 +260,14 @@ func TestSnapshotStuck(t *testing.T) {
 		"runs":               {seen{status: status{state: stateRunning, since: ago(9)}}, 0, false},
 		"Block":              {seen{status: status{state: stateWaiting, since: ago(9), waits: Wait{Op: opBlock}}}, 9, true},
 		"Wait":               {seen{status: status{state: stateWaiting, since: ago(9), waits: Wait{Op: opWait, Children: true}}}, 0, false},
-		"the window":         {seen{status: status{state: stateWaiting, since: ago(9), waits: Wait{Op: opThrottled, Passes: true}}}, 0, false},
+		"the throttle":       {seen{status: status{state: stateWaiting, since: ago(9), waits: Wait{Op: opThrottled, Passes: true}}}, 0, false},
 		"Join":               {seen{status: status{state: stateWaiting, since: ago(9), waits: Wait{Op: opJoin, On: other}}}, 0, false},
 		"Sleep":              {seen{status: status{state: stateWaiting, since: ago(9), waits: Wait{Op: opSleep, Due: now.Add(1)}}}, 0, false},
 		"Sleep that is over": {seen{status: status{state: stateWaiting, since: ago(9), waits: Wait{Op: opSleep, Due: now}}}, 9, true},
 		"events":             {seen{status: status{state: stateReturned, since: ago(1)}, events: []watchEvent{event(5), event(7), event(6)}}, 7, true},
 		"OnReady's events":   {seen{status: status{state: stateSpawned, since: ago(1)}, events: []watchEvent{event(8), event(7)}}, 8, true},
 		"no events":          {seen{status: status{state: stateSpawned, since: ago(9)}}, 0, false},
-		"is given":           {seen{status: status{state: stateReleased, since: ago(9)}, events: []watchEvent{event(5)}}, 0, false},
+		"released":           {seen{status: status{state: stateReleased, since: ago(9)}, events: []watchEvent{event(5)}}, 0, false},
 	} {
 		since, ok := c.x.waitsOutside(now)
 		require.Equal(t, c.ok, ok, name)
@@ -283,8 +284,8 @@ func TestSnapshotStuck(t *testing.T) {
 	}
 }
 
-// What waits in a ring is stuck at once, each behind the next one first; unless a record of it has
-// changed since.
+// Tasks that wait for each other are stuck at once, and the first blocker of each is the next one
+// of the cycle; unless one of their records has changed since it was read.
 func TestSnapshotCycles(t *testing.T) {
 	rows := []watchedRow{
 		{name: "main", state: stateRunning},
@@ -298,11 +299,11 @@ func TestSnapshotCycles(t *testing.T) {
 	var in []string
 	for _, i := range p.stuck {
 		x := &p.seen[i]
-		in = append(in, x.rec.label+" behind "+p.seen[x.blockers[0].on].rec.label)
+		in = append(in, x.rec.label+" after "+p.seen[x.blockers[0].on].rec.label)
 		require.True(t, x.inCycle)
 		require.Equal(t, x.since, x.stuckSince)
 	}
-	require.ElementsMatch(t, []string{"a behind a2", "a2 behind b", "b behind a"}, in)
+	require.ElementsMatch(t, []string{"a after a2", "a2 after b", "b after a"}, in)
 
 	for _, changed := range []string{"a", "a2", "b"} {
 		old := *p
@@ -319,7 +320,7 @@ func TestSnapshotCycles(t *testing.T) {
 	}
 }
 
-// A report says of each task how far it is, and lists no more than a person reads.
+// A report has the state of each task, and its lists are short enough for a person to read.
 func TestSnapshotText(t *testing.T) {
 	now := time.Now()
 	record := func(label string) *Record {
@@ -356,7 +357,7 @@ func TestSnapshotText(t *testing.T) {
 
 		l := text(seen{status: status{state: stateSpawned}, blockers: on})
 		require.Len(t, l, 1)
-		require.Equal(t, (min(n, maxDependents)+1)/2, count(l[0], "waits for In("), "two tasks behind each access: %s", l[0])
+		require.Equal(t, (min(n, maxDependents)+1)/2, count(l[0], "waits for In("), "two tasks after each access: %s", l[0])
 		require.Equal(t, min(n, maxDependents), count(l[0], `task "on `), l[0])
 		require.Equal(t, n == 0, strings.Contains(l[0], "is ready, and waits for a slot"))
 		require.Equal(t, max((min(n, maxDependents)+1)/2-1, 0), count(l[0], ", and waits for In("))
@@ -389,14 +390,14 @@ func TestSnapshotText(t *testing.T) {
 		if n == 1 {
 			children = "(1 child)"
 		}
-		require.Contains(t, text(seen{status: status{state: stateReleased}, blockers: on})[0], "over, but for its descendants "+children)
+		require.Contains(t, text(seen{status: status{state: stateReleased}, blockers: on})[0], "its body is over, and it waits for its descendants "+children)
 		require.Contains(t, text(seen{status: status{state: stateRunning}})[0], "runs, for 2s")
 		require.Contains(t, text(seen{status: status{state: stateResting}})[0], "of a recorded loop, waits for its next turn")
 		due := now.Add(time.Hour)
 		l = text(seen{status: status{state: stateWaiting, waits: Wait{Op: opSleep, What: "me", Due: due}}})
 		require.Contains(t, l[0], ", for me, until "+due.Format("15:04:05.000"))
 
-		// n tasks wait for one that is stuck, each for the one before.
+		// n tasks wait for one stuck task, and each for the task before it.
 		p.seen = p.seen[:at]
 		p.seen = append(p.seen, seen{rec: record("x"), status: status{state: stateWaiting, since: now, waits: Wait{Op: opBlock}}})
 		for i := range n {
@@ -407,7 +408,7 @@ func TestSnapshotText(t *testing.T) {
 		}
 		p.stuck = []int{at}
 		l = lines(p.describeStuck)
-		require.Equal(t, "1 task has waited for 1s or longer for something that no task of the runtime gives:", l[0])
+		require.Equal(t, "1 task has waited for 1s or longer for something that no task of the runtime provides:", l[0])
 		if n == 0 {
 			require.Len(t, l, 2)
 		} else {
@@ -423,7 +424,7 @@ func TestSnapshotText(t *testing.T) {
 		}
 		last := "  and 1 more"
 		l := lines(func(b *strings.Builder) { p.describeStuck(b) })
-		require.Equal(t, fmt.Sprintf("%d tasks have waited for 1s or longer for something that no task of the runtime gives:", n), l[0])
+		require.Equal(t, fmt.Sprintf("%d tasks have waited for 1s or longer for something that no task of the runtime provides:", n), l[0])
 		require.Len(t, l, 1+n)
 		require.Equal(t, n > maxListed, l[len(l)-1] == last)
 		p.stuck = nil
@@ -442,7 +443,7 @@ func TestSnapshotText(t *testing.T) {
 	require.Len(t, lines(p.describeStuck), 3)
 }
 
-// Times are rounded to what a person reads.
+// Times are rounded for reading.
 func TestShortTimes(t *testing.T) {
 	for d, want := range map[time.Duration]time.Duration{
 		123_456_789:                 123_500_000,

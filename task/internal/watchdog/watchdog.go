@@ -1,7 +1,8 @@
 // SPDX-FileCopyrightText: The weft authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package watchdog keeps a list of the live tasks of a runtime, and reports those that are stuck.
+// Package watchdog keeps a list of the live tasks of a runtime, and reports stuck tasks. README.md
+// of package task, "The watchdog", has the rules.
 package watchdog
 
 import (
@@ -15,18 +16,19 @@ import (
 	"weft/task/internal/say"
 )
 
-// Config is what a watchdog needs.
+// Config configures a watchdog.
 type Config struct {
-	Limit   time.Duration // what waits for so long, for what no task gives, is stuck
+	Limit   time.Duration // a task that waits so long for something that no task provides is stuck
 	Out     io.Writer     // of the reports
 	Slots   int           // of the runtime
-	Acquire func()        // makes the caller come after what bodies have given to be printed
+	// orders the caller after the bodies, whose values it prints, in lint mode
+	Acquire func()
 }
 
-// A Watchdog looks at the tasks of a runtime from time to time, and reports those that are stuck.
+// A Watchdog periodically checks the tasks of a runtime, and reports stuck tasks.
 type Watchdog struct {
 	cfg    Config
-	shards []watchShard  // one for each slot, and one for goroutines without
+	shards []watchShard  // one for each slot, and one for goroutines without a slot
 	stop   chan struct{} // closed by Close
 	done   chan struct{} // closed when the goroutine has ended
 
@@ -34,24 +36,24 @@ type Watchdog struct {
 	reported map[report]bool
 }
 
-// New makes a watchdog, which does not look yet.
+// New makes a watchdog. It does not check before Open.
 func New(cfg Config) *Watchdog { return &Watchdog{cfg: cfg, shards: make([]watchShard, cfg.Slots+1)} }
 
-// report is what is said once: that a task has waited for one thing for too long, or that a task is
-// in a cycle.
+// report identifies a finding, which is reported once: a task has waited too long for one thing, or
+// is in a cycle.
 type report struct {
 	task  *Record
 	since time.Time
 	cycle bool
 }
 
-// Looks is how many looks there are within the limit: a task that is stuck is reported at most so
-// much later.
+// ChecksPerLimit is how many checks there are within the limit: a stuck task is reported at most a
+// quarter of the limit late.
 const ChecksPerLimit = 4
 
-// Enter makes a record of a task, of which parent is the parent's; nil for the main task of a run.
-// The caller is the body of the parent, on the slot with number at, or has no slot if that is
-// negative. loop: the task is one of the recorded loop that parent is of.
+// Enter makes the record of a task. parent is the record of its parent; nil for the main task of a
+// run. The caller is the body of the parent, on the slot with number at, or has no slot if at is
+// negative. loop: the task belongs to the recorded loop that the parent is.
 func (w *Watchdog) Enter(at int, parent *Record, label string, pc uintptr, accs []chain.Access, loop bool) *Record {
 	now := time.Now()
 	r := &Record{label: label, pc: pc, born: now, status: status{since: now}, accs: slices.Clone(accs)}
@@ -88,14 +90,14 @@ func (w *Watchdog) Enter(at int, parent *Record, label string, pc uintptr, accs 
 	return r
 }
 
-// Open starts the looks, and Close ends them.
+// Open starts the periodic checks, and Close ends them.
 func (w *Watchdog) Open() {
 	w.reported = map[report]bool{}
 	w.stop, w.done = make(chan struct{}), make(chan struct{})
 	go waits.Service(w.loop)()
 }
 
-// Close ends the looks.
+// Close ends the checks.
 func (w *Watchdog) Close() {
 	close(w.stop)
 	<-w.done
@@ -115,8 +117,8 @@ func (w *Watchdog) loop() {
 	}
 }
 
-// look reports what is stuck and has not been reported. What was reported and goes on is forgotten,
-// so a task that is stuck in something else later is reported again.
+// check reports the stuck tasks that have not been reported. It forgets reported tasks that have
+// continued, so a task that is stuck again later is reported again.
 func (w *Watchdog) check() {
 	snap := w.snapshot()
 	fresh := false
@@ -136,7 +138,7 @@ func (w *Watchdog) check() {
 	}
 }
 
-// A State is how far a task is.
+// A State is the state of a task, as a user sees it.
 type State string
 
 // The states of a task.
@@ -165,7 +167,7 @@ type Info struct {
 	Stuck, Cycle bool
 }
 
-// Tasks returns what the tasks are doing, parents before their children.
+// Tasks returns the live tasks, parents before their children.
 func (w *Watchdog) Tasks() []Info {
 	p := w.snapshot()
 	list := make([]Info, len(p.seen))
@@ -185,7 +187,7 @@ func (w *Watchdog) Tasks() []Info {
 	return list
 }
 
-// public is the state, as a user sees it.
+// public returns the state of x as a user sees it.
 func (x *seen) public() State {
 	switch {
 	case x.state == stateReturned && len(x.events) > 0:
@@ -199,11 +201,11 @@ func (x *seen) public() State {
 		stateWaiting: Blocked, stateReturned: Parent, stateReleased: Parent}[x.state]
 }
 
-// Describe writes what the tasks do, and what is stuck.
+// Describe writes what the tasks do, and which are stuck.
 func (w *Watchdog) Describe(b *strings.Builder) { w.snapshot().describe(b) }
 
-// snapshot looks at all live tasks.
+// snapshot takes a snapshot of all live tasks.
 func (w *Watchdog) snapshot() *snapshot {
-	w.cfg.Acquire() // what is printed
+	w.cfg.Acquire() // the snapshot's values are printed
 	return take(w.shards, w.cfg.Limit)
 }
