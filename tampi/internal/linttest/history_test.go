@@ -80,9 +80,9 @@ func TestLintBuildRunsByItself(t *testing.T) {
 	}
 	plain := program + "=plain a race over large data"
 	require.Contains(t, start(plain), "DATA RACE")
-	require.Contains(t, start(plain), `made more than some 160000 others, or more than some 250 bodies have ended (GORACE="history_size=7")`)
+	require.Contains(t, start(plain), `made more than about 160000 others, or more than about 250 bodies ended (GORACE="history_size=7")`)
 	require.Contains(t, start(plain, "GORACE=atexit_sleep_ms=0"), `(GORACE="atexit_sleep_ms=0 history_size=7")`)
-	require.Contains(t, start(plain, "GORACE=history_size=0"), `made more than some 30000 others`)
+	require.Contains(t, start(plain, "GORACE=history_size=0"), `made more than about 30000 others`)
 	require.Equal(t, 1, strings.Count(start(plain), "lint mode"))
 	require.NotContains(t, start(plain, "WEFT_LINT=0"), "lint mode")
 	require.NotContains(t, start(plain, "WEFT_RANK=1"), "lint mode", "rank 0 says it")

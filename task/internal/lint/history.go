@@ -17,13 +17,13 @@ import (
 )
 
 // accessesPerHistory is how many accesses of a body the race detector remembers for each step of
-// history_size, of which there are two at least. Measured: 40,000 with 0, 160,000 with 7.
+// history_size plus two. Measured: 40,000 with history_size 0, 160,000 with 7.
 const accessesPerHistory = 18_000
 
-// A program reads race.EnvRace before its first instruction in Go. So one that is built for lint
-// mode, and not told to do without it, begins anew if it has not been told what to remember. It
-// does so before packages that import this one have done anything. Where a system cannot do that,
-// the program goes on, and says how far it sees.
+// The race detector reads race.EnvRace before the first instruction in Go. So if lint mode is on
+// and race.EnvRace has no history_size, the program sets it and replaces itself by exec, before
+// packages that import this one are initialised. Where that fails, the program continues with a
+// shorter history, which Say logs.
 func init() {
 	value := env.Get(race.EnvRace)
 	if !race.Lint || env.Lint.Text() == "0" || race.History(value) == value {
@@ -39,8 +39,8 @@ func init() {
 
 var sayOnce sync.Once
 
-// Say says, once in a process and for a job by rank 0 only, that lint mode is on, and how far it
-// sees: to log, or, if that is nil, to out.
+// Say reports that lint mode is on, and which races it misses: to log, or, if that is nil, to out.
+// It does so once in a process, and only in rank 0 of a job.
 func Say(log *slog.Logger, out io.Writer) {
 	sayOnce.Do(func() {
 		if !env.IsReporter() {
@@ -50,7 +50,7 @@ func Say(log *slog.Logger, out io.Writer) {
 		if m := race.HistorySize.FindStringSubmatch(env.Get(race.EnvRace)); m != nil {
 			size, _ = strconv.Atoi(m[1])
 		}
-		limit := fmt.Sprintf("a race is missed if, since the earlier of its two accesses, that body has made more than some %d others, or more than some %d bodies have ended",
+		limit := fmt.Sprintf("a race is missed if, after the first of its two accesses, the same body made more than about %d others, or more than about %d bodies ended",
 			(size+2)*accessesPerHistory/10_000*10_000, kept/50*50)
 		if log != nil {
 			log.Info("lint mode", "limit", limit, race.EnvRace, env.Get(race.EnvRace))

@@ -1,10 +1,10 @@
 // SPDX-FileCopyrightText: The weft authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package lint is lint mode: it shows the race detector the order that a program declares, in place
-// of the order in which it happens to run. Each body runs on a goroutine of its own that has seen
-// nothing, and is told by hand what it may rely on: the spawn, the accesses, the waits. README.md
-// of package task, "Lint mode", has the rules and why they are enough.
+// Package lint is lint mode: the race detector sees the order that a program declares, instead of
+// the order in which it happens to run. Each body runs on its own goroutine, which is not ordered
+// after anything at first. This package then orders it explicitly, by the spawn, the accesses and
+// the waits. README.md of package task, "Lint mode", has the rules, and why they are enough.
 package lint
 
 import (
@@ -14,9 +14,9 @@ import (
 	"weft/internal/race"
 )
 
-// Enter makes a record of a task, of which parent is the parent's; nil for the main task of a run.
-// The caller is the body of the parent, or calls Run. wait: the task has Attrs.Wait. loop: it is
-// one of a recorded loop.
+// Enter makes the record of a task. parent is the record of its parent; nil for the main task of a
+// run. The caller is the body of the parent, or calls Run. wait: the task has Attrs.Wait. loop: it
+// belongs to a recorded loop.
 func (l *Lint) Enter(parent *Record, accs []chain.Access, wait, loop bool) *Record {
 	if l.off != nil {
 		race.Release(&l.world)
@@ -31,8 +31,8 @@ func (l *Lint) Enter(parent *Record, accs []chain.Access, wait, loop bool) *Reco
 	return r
 }
 
-// Apart runs f on a goroutine whose clock has seen nothing, and then back on the caller's. A panic
-// passes on, and so does Goexit.
+// Apart runs f on a new goroutine that is not ordered after anything, and then back on the caller's
+// goroutine. A panic of f, and Goexit, pass on to the caller.
 func (l *Lint) Apart(f func(), back func(returned bool)) {
 	var value any
 	returned, panicked := false, false
@@ -45,7 +45,7 @@ func (l *Lint) Apart(f func(), back func(returned bool)) {
 				panicked = value != nil
 			}
 			race.Disable()
-			f = nil // what it uses can be collected
+			f = nil // so that its memory can be collected
 			done <- struct{}{}
 			l.keep()
 			race.Enable()
@@ -66,17 +66,18 @@ func (l *Lint) Apart(f func(), back func(returned bool)) {
 	}
 }
 
-// Shows makes what the caller has done come before what those do who call Sees.
+// Release orders what the caller has done before what callers of Acquire do later.
 func (l *Lint) Release() { race.Release(&l.world) }
 
-// Sees lets the caller see what has been done, if it is no body's goroutine.
+// Acquire orders the caller after all callers of Release so far, and after everything that bodies
+// have done, unless the goroutine is a body's in lint mode.
 func (l *Lint) Acquire(body bool) {
 	if !body || l.off != nil {
 		race.Acquire(&l.world)
 	}
 }
 
-// Start makes the caller, r's body, come after what r has declared to come after.
+// Start orders the caller, r's body, after everything that r's task has declared to come after.
 func (r *Record) Start() {
 	r.follow(&r.born)
 	for _, p := range r.preds {
@@ -94,8 +95,8 @@ func (r *Record) Start() {
 	}
 }
 
-// End makes what the caller, r's body or the end of one of its events, has done come before what
-// waits for it.
+// End orders what the caller has done before everything that waits for r's task. The caller is r's
+// body at its end, or ends one of the task's events.
 func (r *Record) End() {
 	race.Release(&r.done)
 	race.Release(&r.l.world)
@@ -113,29 +114,29 @@ func (r *Record) End() {
 	}
 }
 
-// Prepared notes that the caller, OnReady or the end of an event of r's task, comes before the
-// body.
+// Prepared orders the caller before r's body. The caller is OnReady, or ends an event of r's task.
 func (r *Record) Prepared() { race.Release(&r.born) }
 
-// Said notes that what the caller has done comes before the end of a Wait for r's run.
+// RunEnds orders what the caller has done before the end of a Wait for r's run.
 func (r *Record) RunEnds() {
 	race.Release(&r.done)
 	r.l.Release()
 }
 
-// Follows notes that a recorded loop's graph puts tasks before r's.
+// Follows notes that the graph of a recorded loop orders r's task after tasks.
 func (r *Record) Follows(tasks ...*Record) { r.preds = append(r.preds, tasks...) }
 
-// Waited notes that the caller, the body of r's task, has waited for all its children.
+// Waited orders the caller, the body of r's task, after all children, which it has waited for.
 func (r *Record) Waited() {
 	r.follow(&r.kids)
 	r.forget(false)
 }
 
-// Over notes that r's task is over, with all below it.
+// Over notes that r's task and its descendants are over.
 func (r *Record) Over() { r.forget(true) }
 
-// Joined notes that the caller has waited for the body of r's task; all: and for what is below it.
+// Joined orders the caller after the body of r's task, which it has waited for; all: after the
+// descendants too.
 func (r *Record) Joined(all bool) {
 	r.follow(&r.done)
 	if all {

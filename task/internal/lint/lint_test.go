@@ -21,7 +21,7 @@ import (
 	"weft/internal/race"
 )
 
-// Parts of lint mode that do what they do in any build.
+// These parts of lint mode work in any build.
 
 func TestRace(t *testing.T) {
 	for value, want := range map[string]string{
@@ -37,7 +37,7 @@ func TestRace(t *testing.T) {
 	}
 }
 
-// Lint mode says once how far it sees, to the logger if there is one.
+// Say reports its limits once, to the logger if there is one.
 func TestSayLimit(t *testing.T) {
 	defer func() { sayOnce = sync.Once{} }()
 	for value, accesses := range map[string]int{"": 30_000, "history_size=0": 30_000, "history_size=3": 90_000, "exitcode=2 history_size=7": 160_000} {
@@ -54,17 +54,18 @@ func TestSayLimit(t *testing.T) {
 			if logs {
 				said, other = other, said
 			}
-			require.Contains(t, said, fmt.Sprintf("more than some %d others, or more than some 250 bodies", accesses))
+			require.Contains(t, said, fmt.Sprintf("more than about %d others, or more than about 250 bodies", accesses))
 			require.Contains(t, said, "lint mode")
 			require.Empty(t, other)
 			Say(logger, &reports)
 			require.Equal(t, logs, reports.Len() == 0)
-			require.Equal(t, len(said), reports.Len()+log.Len(), "said twice")
+			require.Equal(t, len(said), reports.Len()+log.Len(), "reported twice")
 		}
 	}
 }
 
-// The goroutines of the last bodies stay, and no others; Close ends those of its own runtime.
+// The goroutines of the last bodies stay, and no others. Close ends the goroutines of its own
+// runtime.
 func TestKeepsTheLastBodies(t *testing.T) {
 	if race.Lint {
 		t.Skip("not in lint mode: goroutines of other tests stay")
@@ -114,7 +115,7 @@ func TestKeepsTheLastBodies(t *testing.T) {
 	settled(t, base)
 }
 
-// What runs apart does so on a goroutine of its own, and the caller goes on as if it had called it.
+// Apart runs a function on another goroutine, and the caller continues as after an ordinary call.
 func TestApart(t *testing.T) {
 	if race.Lint {
 		t.Skip("not in lint mode: goroutines of other tests stay")
@@ -157,8 +158,8 @@ func TestApart(t *testing.T) {
 	}
 }
 
-// Where lint mode is off in a build for it, all tasks have one record; else each has its own, of
-// what it declares. One of a recorded loop has nothing in the tree.
+// If lint mode is off in a build for it, all tasks have one record; else each has its own, with the
+// accesses that it declares. A task of a recorded loop has no accesses in the tree.
 func TestNew(t *testing.T) {
 	x, y := 0, make([]int, 4)
 	accs := []chain.Access{chain.Object(&x, chain.ModeIn), chain.Object(&x, chain.ModeInOut), chain.Slice(y[1:3]).Access(chain.ModeOut).Weak(), chain.Slice(y[:0]).Access(chain.ModeIn), {}}
@@ -190,7 +191,7 @@ func TestNew(t *testing.T) {
 	}
 }
 
-// The trees are of all: what forgets in one waits for what looks at it.
+// All goroutines share the trees: a caller that forgets a task waits for the trees' lock.
 func TestForgetsAlone(t *testing.T) {
 	for name, forgets := range map[string]func(*Record){"waited": (*Record).Waited, "over": (*Record).Over} {
 		l := new(Lint)
@@ -205,7 +206,7 @@ func TestForgetsAlone(t *testing.T) {
 			runtime.Gosched()
 			select {
 			case <-over:
-				require.Fail(t, "forgets at once", name)
+				require.Fail(t, "did not wait for the lock", name)
 			default:
 			}
 		}
@@ -214,7 +215,7 @@ func TestForgetsAlone(t *testing.T) {
 	}
 }
 
-// goroutine says which goroutine the caller is.
+// goroutine returns the name of the calling goroutine.
 func goroutine() string {
 	var b [64]byte
 	name, _, _ := strings.Cut(string(b[:runtime.Stack(b[:], false)]), " [")
@@ -228,7 +229,7 @@ func until(cond func() bool) {
 	}
 }
 
-// settled returns when there are no more goroutines than before.
+// settled waits until there are no more goroutines than before.
 func settled(t *testing.T, before int) {
 	t.Helper()
 	// the condition has a goroutine

@@ -12,16 +12,18 @@ import (
 	"weft/internal/race"
 )
 
-// Who waits for whom is asked of package order. Here are the clocks of its uses: a run of uses has
-// one, which each of its tasks releases. It is right for all that comes after the run, since these
-// tasks have the same bytes.
+// Package order knows which task waits for which. This file has the clocks of its entries, the
+// accesses of tasks. Neighbours that go together form a run, which has one clock; each of the run's
+// tasks releases it. One clock is right for every later task, since the run's tasks have the same
+// bytes.
 
-// spans are the clocks of a group, of which one task at a time has the memory, in any order: each
-// comes after what the others have done so far with its bytes.
+// spans are the clocks of a Commutative group. One task of the group at a time has the memory, in
+// any order. Each comes after what the others have done so far with its bytes.
 type spans struct{ list []span }
 
-// enter puts r's accesses into the tree. A task of a recorded loop has none there: its children are
-// ordered among each other. +checklocks:r.l.mu
+// enter puts r's task and its accesses into the tree. A task of a recorded loop has no accesses
+// there: the loop's graph orders the tasks, and the tree only the children of each.
+// +checklocks:r.l.mu
 func (r *Record) enter(accs []chain.Access) {
 	if r.parent == nil {
 		r.task = new(order.Task)
@@ -39,8 +41,8 @@ func (r *Record) enter(accs []chain.Access) {
 	}
 }
 
-// before returns the clocks of all that r waits for. The caller is about to acquire them, and to
-// run r's body. +checklocks:r.l.mu
+// before returns the clocks of everything that r's task waits for. The caller then acquires them
+// and runs r's body. +checklocks:r.l.mu
 func (r *Record) before() (clocks []*race.Clock) {
 	r.task.Before(func(u *order.Entry, lo, hi uintptr) bool {
 		from := u.Task.Mark.(*Record)
@@ -70,19 +72,20 @@ func (r *Record) before() (clocks []*race.Clock) {
 
 func clockOf(u *order.Entry) *race.Clock { return u.Run.Mark.(*race.Clock) }
 
-// after returns the clocks of all that r's body may use, and has not given up. +checklocks:r.l.mu
+// after returns the clocks of everything that r's body may use and has not given up.
+// +checklocks:r.l.mu
 func (r *Record) after() (clocks []*race.Clock) {
 	for _, u := range r.task.Entries {
 		if !u.UsesMemory() {
 			continue
 		}
-		given := false
+		split := false // into parts
 		for _, p := range r.parts {
-			if given = given || p.of == u; p.of == u && p.held {
+			if split = split || p.of == u; p.of == u && p.held {
 				clocks = exclusive(append(clocks, p.out), u, p.lo, p.hi)
 			}
 		}
-		if !given {
+		if !split {
 			clocks = exclusive(append(clocks, clockOf(u)), u, u.Lo, u.Hi)
 		}
 	}
@@ -97,8 +100,8 @@ func (r *Record) after() (clocks []*race.Clock) {
 	return clocks
 }
 
-// exclusive adds the clocks for bytes of u that are released for the other tasks of groups: if u is
-// in one, or the use of a task above is.
+// exclusive adds the clocks that are released for the other tasks of Commutative groups, for bytes
+// of u: if u is in such a group, or an ancestor's access is.
 func exclusive(clocks []*race.Clock, u *order.Entry, lo, hi uintptr) []*race.Clock {
 	add := func(u *order.Entry, lo, hi uintptr) {
 		eachGroup(u, func(s *spans) { clocks = append(clocks, s.clock(lo, hi)) })
@@ -109,7 +112,7 @@ func exclusive(clocks []*race.Clock, u *order.Entry, lo, hi uintptr) []*race.Clo
 	return clocks
 }
 
-// eachGroup calls f for the groups of which u has the memory alone.
+// eachGroup calls f for the groups in which u holds the memory exclusively.
 func eachGroup(u *order.Entry, f func(*spans)) {
 	if !u.Holds() {
 		return
@@ -122,7 +125,7 @@ func eachGroup(u *order.Entry, f func(*spans)) {
 	}
 }
 
-// clock returns the clock for these bytes and no others.
+// clock returns the clock for exactly these bytes.
 func (s *spans) clock(lo, hi uintptr) *race.Clock {
 	for _, x := range s.list {
 		if x.lo == lo && x.hi == hi {
@@ -133,8 +136,8 @@ func (s *spans) clock(lo, hi uintptr) *race.Clock {
 	return s.list[len(s.list)-1].out
 }
 
-// forget has the tree leave out what r's children have done. over: and r is over. What its uses
-// mean to others is said by the clocks of their runs, if it has given up no parts, and these others
+// forget removes r's children from the tree. over: r is over, and is removed as well, if the clocks
+// of the runs of its accesses suffice for later tasks: if r has given up no parts, and later tasks
 // do not wait for all its descendants.
 func (r *Record) forget(over bool) {
 	if r.off() {
@@ -148,8 +151,8 @@ func (r *Record) forget(over bool) {
 	}
 }
 
-// Release notes that the body of r's task gives an access up: what it does with the object later
-// comes before nothing.
+// Release notes that the body of r's task gives an access up. What it does with the object later is
+// ordered before nothing.
 func (r *Record) Release(a chain.Access) {
 	if r.off() {
 		race.Release(&r.l.world)
@@ -164,8 +167,8 @@ func (r *Record) Release(a chain.Access) {
 	}
 }
 
-// give takes what a names out of what r holds, and returns the clocks that r's body is to release
-// for it. +checklocks:r.l.mu
+// giveUp takes the memory of a out of the memory that r's task holds, and returns the clocks that
+// r's body must release for it. +checklocks:r.l.mu
 func (r *Record) giveUp(a chain.Access) (clocks []*race.Clock) {
 	r.task.Find(order.Of(a), func(u *order.Entry, lo, hi uintptr) {
 		if u.DeclaredWeak {
@@ -185,7 +188,8 @@ func (r *Record) giveUp(a chain.Access) (clocks []*race.Clock) {
 }
 
 // split notes that the bytes from lo to hi of r's part i are given up, and returns their clock.
-// What the task does later with the rest comes before what uses the rest only. +checklocks:r.l.mu
+// What the task does later with the rest is ordered only before tasks that use the rest.
+// +checklocks:r.l.mu
 func (r *Record) split(i int, lo, hi uintptr) *race.Clock {
 	p := r.parts[i]
 	out, rest := new(race.Clock), p.out
@@ -204,18 +208,17 @@ func (r *Record) split(i int, lo, hi uintptr) *race.Clock {
 	return out
 }
 
-// The race detector reports a race only if it still knows where the first of the two accesses was
-// made. It forgets that of a goroutine soon after its end: some 64 later ends suffice, whatever
-// GORACE says. A body has a goroutine of its own, so that a task and its successor in the next
-// sweep over a few hundred blocks would never meet. So the goroutines of the last kept bodies
-// stay, asleep.
+// The race detector reports a race only if it still knows the line of the first of the two
+// accesses. It forgets the lines of a goroutine after some 64 later ends of goroutines, whatever
+// GORACE says. Each body has its own goroutine. So a race between a task and its successor in the
+// next sweep over a few hundred blocks would never be reported. So the goroutines of the last kept
+// bodies stay, asleep.
 
-// kept is how many bodies that are over the race detector still knows. Each costs the memory of
-// what it has done: 8 bytes for an access, at most 2.3 MB. The detector has room for some 8,000
-// goroutines.
+// kept is how many bodies that are over the race detector still knows. Each costs the memory of its
+// history: 8 bytes for an access, at most 2.3 MB. The detector has room for some 8,000 goroutines.
 const kept = 256
 
-// stayed are the goroutines that stay, of all runtimes: those of the last bodies to end.
+// stayed are the goroutines that stay, of all runtimes: the goroutines of the last bodies to end.
 var stayed struct {
 	mu   sync.Mutex
 	ring [kept]stayedBody // +checklocks:mu
@@ -225,11 +228,11 @@ var stayed struct {
 // stayedBody is a goroutine that stays.
 type stayedBody struct {
 	l   *Lint
-	end chan struct{} // closed when it shall end
+	end chan struct{} // closed to end it
 }
 
-// keep returns when kept other bodies have ended, or l's runtime is closed. The caller is a
-// body's goroutine, is hidden, and has nothing else to do.
+// keep returns when kept other bodies have ended, or l's runtime is closed. The caller is a body's
+// goroutine at its end. Precondition: race.Disable.
 func (l *Lint) keep() {
 	me := stayedBody{l, make(chan struct{})}
 	stayed.mu.Lock()

@@ -15,16 +15,17 @@ import (
 	"weft/internal/race"
 )
 
-// The order of lint mode is asked whom each task of a random program comes after, and compared with
-// what follows from the bytes, one by one.
+// Each task of a random program must come, in lint mode, after the tasks that it comes after by the
+// bytes, one by one.
 
 const memory = 24
 
 // program is the accesses of the children of one task, in order.
 type program [][]chain.Access
 
-// randomProgram makes a program that accesses mem. From its first range on all is about bytes; the
-// groups of before end there, so there are none then.
+// randomProgram makes a program that accesses mem. groups: it has groups. From its first range on,
+// all accesses are compared by bytes, which would end the groups before it. So a program with
+// groups begins with a range.
 func randomProgram(r *rand.Rand, mem *[memory]byte, groups bool) program {
 	modes := [...]chain.Mode{chain.ModeIn, chain.ModeInOut, chain.ModeOut, chain.ModeConcurrent, chain.ModeCommutative}
 	p := make(program, 2+r.IntN(10))
@@ -51,11 +52,11 @@ func randomProgram(r *rand.Rand, mem *[memory]byte, groups bool) program {
 	return p
 }
 
-// oracle says who comes after whom in a program.
+// oracle knows which task of a program comes after which, naively.
 type oracle struct {
-	first   int                // task with a range
-	objects []map[uintptr]mode // of the tasks before first: by address
-	bytes   []map[uintptr]mode // of all
+	first   int                // the first task with a range
+	objects []map[uintptr]mode // modes by address, for the tasks before first
+	bytes   []map[uintptr]mode // modes by byte, for all tasks
 }
 
 type mode = chain.Mode
@@ -88,7 +89,7 @@ func newOracle(p program) *oracle {
 	return o
 }
 
-// after reports whether task j, whose number is the greater one, comes after task i directly.
+// after reports whether task j comes after task i directly. Precondition: i < j.
 func (o *oracle) after(i, j int) bool {
 	return o.meets(i, j, func(at uintptr, a, b mode) bool {
 		switch b {
@@ -101,7 +102,7 @@ func (o *oracle) after(i, j int) bool {
 	})
 }
 
-// apart reports whether the two are kept apart, in any order. i is the lesser number.
+// apart reports whether tasks i and j exclude each other, in any order. Precondition: i < j.
 func (o *oracle) apart(i, j int) bool {
 	return o.meets(i, j, func(at uintptr, a, b mode) bool {
 		return b == chain.ModeCommutative && o.together(at, i, j)
@@ -131,8 +132,8 @@ func (o *oracle) together(at uintptr, i, j int) bool {
 	return true
 }
 
-// Programs are run in their order, by a creator that is just ahead of its tasks; and in any order
-// that is legal, once all tasks are there.
+// Programs are run twice: in their order, by a creator that spawns a task just before it runs; and
+// in any legal order, after all tasks are spawned.
 func TestOrderOfRanges(t *testing.T) {
 	for seed := range uint64(4000) {
 		r := rand.New(rand.NewPCG(seed, 1))
@@ -143,16 +144,17 @@ func TestOrderOfRanges(t *testing.T) {
 	}
 }
 
-// requireKnown runs a program, with clocks as the race detector has them: each task comes after
-// those that it must come after or is kept apart from, and whom these come after, and no others,
-// though the tree is cut. The creator is some tasks ahead.
+// requireKnown runs a program, with clocks like the race detector's. Each task must come after
+// exactly these tasks: those that it must come after or that exclude it, and all that these come
+// after. That must hold although the tree forgets tasks. The creator spawns so many tasks in
+// advance.
 func requireKnown(t *testing.T, r *rand.Rand, p program, ahead int, text string) {
 	o := newOracle(p)
 	l := new(Lint)
 	root := l.Enter(nil, nil, false, false)
 	know := map[*race.Clock]*big.Int{}
 	tasks, over := make([]*Record, 0, len(p)), make([]bool, len(p))
-	known := make([]*big.Int, len(p)) // of those that are over
+	known := make([]*big.Int, len(p)) // of the tasks that are over
 	for range p {
 		for n := 0; n < ahead && len(tasks) < len(p); n++ {
 			tasks = append(tasks, l.Enter(root, p[len(tasks)], false, false))
@@ -181,7 +183,7 @@ func requireKnown(t *testing.T, r *rand.Rand, p program, ahead int, text string)
 				want.Or(want, known[i])
 			}
 		}
-		require.Zero(t, want.Cmp(got), "task %d comes after those in %b, and shall come after those in %b; %s", j, got, want, text)
+		require.Zero(t, want.Cmp(got), "task %d comes after those in %b, and must come after those in %b; %s", j, got, want, text)
 		got.SetBit(got, j, 1)
 		over[j], known[j] = true, got
 		for _, c := range x.after() {

@@ -13,23 +13,24 @@ import (
 
 // Lint is a runtime's lint mode.
 type Lint struct {
-	mu sync.Mutex // of all trees; not seen by the race detector
+	mu sync.Mutex // of all trees; the race detector does not see it
 
-	// world is released by all who spawn and all who end, and acquired by the goroutines that run
-	// slots: what these do for the runtime comes after everything. It is never acquired by a body.
+	// world is released at each spawn and at each end of a body. The goroutines that run slots
+	// acquire it, so what they do for the runtime is ordered after the bodies. Bodies never acquire
+	// it.
 	world race.Clock
 
-	// off is the one record of all tasks where lint mode is off; nil where it is on.
+	// off is the one record of all tasks if lint mode is off; nil if it is on.
 	off *Record
 
-	asleep *waits.Counter // the goroutines that wait for those of bodies, or stay
-	closed bool           // no goroutine stays any more. +checklocks:stayed.mu
+	asleep *waits.Counter // goroutines that wait for a body's goroutine, or stay
+	closed bool           // no more goroutines stay. +checklocks:stayed.mu
 }
 
-// New returns the lint mode of a runtime in a build for it. Lint mode can be off there, but the
-// race detector sees the runtime no more for that. So it is told by hand the order in which things
-// happen: who acquires world comes after all that bodies have done until then, so that two race
-// only while both run.
+// New returns the lint mode of a runtime in a build for it. If lint mode is off there, the race
+// detector still does not see the runtime. So the order in which bodies happen to run is made
+// explicitly: a caller that acquires world comes after everything that bodies have done so far, and
+// two bodies race only while both run.
 func New(on bool) *Lint {
 	l := &Lint{asleep: waits.NewCounter()}
 	if !on {
@@ -43,7 +44,7 @@ func (l *Lint) Off() bool { return l.off != nil }
 
 func (r *Record) off() bool { return r == r.l.off }
 
-// follow makes the caller come after all who have released c, or, where lint mode is off, world.
+// follow orders the caller after all releases of c so far; of world, if lint mode is off.
 func (r *Record) follow(c *race.Clock) {
 	if r.off() {
 		c = &r.l.world
@@ -69,12 +70,12 @@ type Record struct {
 
 	born race.Clock // released by the creator
 	done race.Clock // by the body at its end, and by its events
-	kids race.Clock // by all descendants at their ends
+	kids race.Clock // by each descendant at its end
 
 	task *order.Task // +checklocks:l.mu
-	// of the uses that the body has given up early, or parts of them. +checklocks:l.mu
+	// of the accesses of which the body has given up parts early. +checklocks:l.mu
 	parts []part
-	preds []*Record // of a task of a recorded loop: the tasks that its graph puts before it
+	preds []*Record // of a task of a recorded loop: the tasks before it in the loop's graph
 	loop  bool
 }
 
@@ -86,7 +87,7 @@ type span struct {
 
 func (s span) meets(lo, hi uintptr) bool { return s.lo < hi && lo < s.hi }
 
-// part is a part of the bytes of a use of which some are given up. held: these are not.
+// part is a part of the bytes of an access of which some are given up. held: this part is not.
 type part struct {
 	span
 	of   *order.Entry

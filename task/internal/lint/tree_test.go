@@ -16,12 +16,11 @@ import (
 	"weft/internal/race"
 )
 
-// The order of lint mode is followed through random trees of tasks, each of which names parts of
-// what its parent does, and compared with what follows from the bytes, one by one. Clocks are as
-// the race detector has them.
+// The order of lint mode in random trees of tasks must be the order by the bytes, one by one. Each
+// task names parts of the memory that its parent names. Clocks are like the race detector's.
 
-// A node is a task of such a tree. Its body is one step, or two where it gives up a part of its
-// first access between them.
+// A node is a task of such a tree. Its body is one step, or two steps, and between these it gives
+// up a part of its first access.
 type node struct {
 	parent   *node
 	kids     []*node
@@ -34,10 +33,11 @@ type node struct {
 	accesses      map[uintptr]mode
 	strong        map[uintptr]bool
 	released      map[uintptr]bool
-	want          [2]*big.Int // what the steps know before they begin
+	want          [2]*big.Int // the steps that each step must come after
 }
 
-// randomTree makes the children of p, which has mem. Names are whole objects, or ranges too.
+// randomTree makes the children of p, which has mem. ranges: accesses are to ranges, not to
+// objects.
 func randomTree(r *rand.Rand, p *node, mem []byte, ranges, writes, weak bool, depth int) {
 	for range 1 + r.IntN(4) {
 		x := &node{parent: p, wait: r.IntN(4) == 0}
@@ -80,7 +80,7 @@ func randomTree(r *rand.Rand, p *node, mem []byte, ranges, writes, weak bool, de
 	}
 }
 
-// eachByte calls f for each byte of what a names.
+// eachByte calls f for each byte of a.
 func eachByte(a chain.Access, f func(at uintptr)) {
 	lo, hi, _ := a.Memory()
 	for b := lo; b < hi; b++ {
@@ -88,7 +88,7 @@ func eachByte(a chain.Access, f func(at uintptr)) {
 	}
 }
 
-// number gives the steps their numbers, in the order in which they run, and finds what is used.
+// number numbers the steps in the order in which they run, and finds the bytes of all accesses.
 func (x *node) number(all []*node) []*node {
 	steps := 0
 	if len(all) > 0 {
@@ -125,8 +125,9 @@ func (x *node) isUnder(y *node) bool {
 	return false
 }
 
-// expects finds what x's first step is to know: what its creator knew, and those before it that use
-// a byte of its own, one of the two writing. It waits for all below a task with Wait that does.
+// expects finds the steps that x's first step must come after: the creator's step and all that it
+// comes after; and the earlier tasks that use one of x's bytes, if one of the two writes. If such a
+// task has Wait, all its descendants too.
 func (x *node) expects(all []*node) {
 	know := new(big.Int)
 	learn := func(y *node, step int) {
@@ -198,7 +199,7 @@ func TestOrderOfTrees(t *testing.T) {
 				acquire(got, c)
 			}
 			if x.want[0].Cmp(got) != 0 {
-				require.Zero(t, x.want[0].Cmp(got), "seed %d: step %d comes after those in %b, and shall come after those in %b:\n%s", seed, x.first, got, x.want[0], root.text(""))
+				require.Zero(t, x.want[0].Cmp(got), "seed %d: step %d comes after those in %b, and must come after those in %b:\n%s", seed, x.first, got, x.want[0], root.text(""))
 			}
 			got.SetBit(got, x.first, 1)
 			for _, a := range x.releases {
@@ -224,7 +225,7 @@ func TestOrderOfTrees(t *testing.T) {
 
 func (x *node) text(indent string) string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "%s%d-%d: %v, gives %v, wait %v\n", indent, x.first, x.second, x.accs, x.releases, x.wait)
+	fmt.Fprintf(&b, "%s%d-%d: %v, gives up %v, wait %v\n", indent, x.first, x.second, x.accs, x.releases, x.wait)
 	for _, k := range x.kids {
 		b.WriteString(k.text(indent + "  "))
 	}

@@ -143,7 +143,8 @@ const (
 	deadLimit     = 10 * time.Second
 	deadWarn      = 10               // and a part of it is said before
 	deadSuspicion = 3                // and three of these parts, of what is not certain
-	deadPause     = 16 * time.Second // the longest between two looks at a runtime that waits for others
+	// the longest between two looks at a runtime that waits for others
+	deadPause     = 16 * time.Second
 )
 
 func (d *deadlock) open(w *Watch, limit time.Duration) {

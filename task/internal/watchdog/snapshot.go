@@ -17,11 +17,11 @@ import (
 type snapshot struct {
 	at    time.Time
 	limit time.Duration
-	seen  []seen // by depth and creation: parents before children
+	seen  []seen            // by depth and creation: parents before children
 	kids  map[*Record][]int // in seen, in order of creation
-	index map[*Record]int // in seen
-	holds []int           // tasks that have begun, with Commutative accesses
-	stuck []int           // tasks that have waited too long, and the cycles, each in its order
+	index map[*Record]int   // in seen
+	holds []int             // tasks that have begun, with Commutative accesses
+	stuck []int             // tasks that have waited too long, and the cycles, each in its order
 }
 
 // seen is a task in a snapshot.

@@ -18,9 +18,9 @@ import (
 
 // Config configures a watchdog.
 type Config struct {
-	Limit   time.Duration // a task that waits so long for something that no task provides is stuck
-	Out     io.Writer     // of the reports
-	Slots   int           // of the runtime
+	Limit time.Duration // a task that waits so long for something that no task provides is stuck
+	Out   io.Writer     // of the reports
+	Slots int           // of the runtime
 	// orders the caller after the bodies, whose values it prints, in lint mode
 	Acquire func()
 }
