@@ -121,7 +121,7 @@ func TestDeadlockOfEvents(t *testing.T) {
 	})
 	require.ErrorIs(t, err, ErrDeadlock)
 	require.Contains(t, got.String(), "waits in Wait")
-	require.Contains(t, got.String(), "Events that nobody ends (Hold) keep it open")
+	require.Contains(t, got.String(), "Events that no code ends (Hold) keep it open")
 	require.Equal(t, 1, strings.Count(got.String(), "no goroutine is left"), got.String())
 }
 

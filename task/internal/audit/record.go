@@ -66,7 +66,7 @@ type access struct {
 
 	live    bool // not given up. +checklocks:runAudit.mu
 	open    bool // the task may run. +checklocks:runAudit.mu
-	used    bool // the body has said so, by Uses. +checklocks:runAudit.mu
+	used    bool // the body has stated a use of it, by Uses. +checklocks:runAudit.mu
 	byChild bool // a child names a part of it. +checklocks:runAudit.mu
 	object  spot // in runAudit.live, if it is to an object. +checklocks:runAudit.mu
 	bytes   spot // in runAudit.objects or runAudit.ranges. +checklocks:runAudit.mu

@@ -10,8 +10,8 @@ import (
 	"time"
 )
 
-// processorTime returns what processor time this process has used, of all its threads, and whether
-// the system tells.
+// processorTime returns the processor time that all threads of this process have used, and whether
+// it is known.
 func processorTime() (used time.Duration, known bool) {
 	var u syscall.Rusage
 	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &u); err != nil {

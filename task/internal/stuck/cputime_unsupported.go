@@ -7,5 +7,5 @@ package stuck
 
 import "time"
 
-// processorTime knows nothing on this system.
+// processorTime is not known on this system.
 func processorTime() (used time.Duration, known bool) { return 0, false }

@@ -23,7 +23,7 @@ import (
 
 func TestMain(m *testing.M) { os.Exit(leaktest.Main(m)) }
 
-// fakeHost is a runtime whose bodies are started by the test.
+// fakeHost is a runtime whose bodies the test starts.
 type fakeHost struct {
 	mu      sync.Mutex
 	tasks   []*fakeTask // by slot
@@ -69,7 +69,7 @@ func (h *fakeHost) Report(text string) {
 	h.reports = append(h.reports, text)
 }
 
-// The scheduler of the fake runtime asks nothing.
+// silent ignores the calls of the fake runtime's scheduler.
 type silent struct{}
 
 func (silent) Poll(*sched.Slot) bool                        { return false }
@@ -78,7 +78,7 @@ func (silent) Parks(*sched.Slot, bool)                      {}
 func (silent) Unparks(*sched.Slot)                          {}
 func (silent) Wakes()                                       {}
 
-// callBody is what calls bodies here.
+// callBody calls bodies here.
 //
 //go:noinline
 func callBody(t *fakeTask, body func()) {
@@ -101,8 +101,8 @@ func watchSlots(t *testing.T, slots int) (*Watch, *fakeHost, *sched.Scheduler) {
 	return w, h, q
 }
 
-// What bodies on slots block in is told of so many slots, each with its task and its stack, also
-// among many other goroutines.
+// Reports of blocked bodies list at most maxBlockedSlots slots, each with its task and its stack,
+// also among many other goroutines.
 func TestSlotsAreDescribed(t *testing.T) {
 	others := make(chan int)
 	var gone sync.WaitGroup
@@ -148,7 +148,7 @@ func TestSlotsAreDescribed(t *testing.T) {
 		out.Wait()
 		w.mu.Lock()
 		h.tasks[slots-1] = &fakeTask{"another"}
-		require.Empty(t, w.describe(time.Now(), false), "one of the bodies is another one")
+		require.Empty(t, w.describe(time.Now(), false), "another body runs on one of the slots")
 		w.mu.Unlock()
 	}
 	close(others)
@@ -157,7 +157,7 @@ func TestSlotsAreDescribed(t *testing.T) {
 	require.Equal(t, "each of the 2 slots", eachOf(2))
 }
 
-// A body that computes is no blocked one.
+// A body that computes is not blocked.
 func TestBodiesBlocked(t *testing.T) {
 	w, _, _ := watchSlots(t, 1)
 	require.True(t, w.BodiesBlocked(), "there is none")
@@ -175,8 +175,8 @@ func TestBodiesBlocked(t *testing.T) {
 	<-over
 }
 
-// A watch with a limit looks several times within it. With or without one, it looks as often as the
-// search for deadlocks needs.
+// A watch with a limit makes several checks within it. Each watch also checks as often as the
+// detection of deadlocks needs.
 func TestTimes(t *testing.T) {
 	for _, row := range []struct{ watchdog, deadlock, period, limit time.Duration }{
 		{0, 0, standPeriod, standLimit},
@@ -188,7 +188,7 @@ func TestTimes(t *testing.T) {
 	} {
 		made, h, q := watchSlots(t, 1)
 		w := new(Watch)
-		w.Wakes() // nothing, before Open
+		w.Wakes() // does nothing before Open
 		require.False(t, w.Armed())
 		w.Open(h, q, Config{Slots: 1, Watchdog: row.watchdog, Deadlock: row.deadlock, Calls: made.cfg.Calls})
 		require.Equal(t, row.period, w.period, "%+v", row)
@@ -198,14 +198,14 @@ func TestTimes(t *testing.T) {
 	}
 }
 
-// A stack is told by its state and the functions from where it blocks, without those of Go's, down
-// to the body.
+// A report of a stack has its state, and the functions from where it blocks down to the body,
+// without functions of Go's runtime.
 func TestWriteStack(t *testing.T) {
 	frames := func(names ...string) (l []string) {
 		for i, n := range names {
 			l = append(l, n+"(0x1)", fmt.Sprintf("\t/src/f.go:%d +0x2f", i))
 		}
-		// what calls the body
+		// the function that calls the body
 		return append(l, "weft/task.(*Task).callHere(0x2)", "\t/src/task.go:1 +0x1")
 	}
 	text := func(lines []string) string {
@@ -221,7 +221,7 @@ func TestWriteStack(t *testing.T) {
 	require.Equal(t, ", x\n"+at(0, "p.a")+at(1, "p.b")+at(2, "p.c")+at(3, "p.d")+at(5, "p.body"), text(append([]string{"x"}, many...)))
 	require.Equal(t, ", ]x[\n"+at(0, "p.a"), text(append([]string{"]x["}, frames("p.a")[:2]...)))
 
-	// The stack is found by the task, or by the body's function; once.
+	// A stack is found by the task, or by the body's function, and only once.
 	var l bodies
 	for _, task := range []string{"0x10", "0x20", "0x30"} {
 		l = append(l, []string{"goroutine", "p.wait(0x1)", "\t/f", "p.body" + task + "(0x1)", "\t/f", "calls(" + task + ")", "\t/f", "below(1)", "\t/f"})

@@ -12,10 +12,10 @@ import (
 	"weft/internal/waits"
 )
 
-// Code is the program counters of a function.
+// Code is the range of program counters of a function.
 type Code struct{ lo, hi uintptr }
 
-// CodeAt returns those of the function that begins at a program counter.
+// CodeAt returns the code of the function that begins at a program counter.
 func CodeAt(pc uintptr) Code {
 	f := runtime.FuncForPC(pc)
 	c := Code{f.Entry(), f.Entry() + 1}
@@ -25,22 +25,22 @@ func CodeAt(pc uintptr) Code {
 	return c
 }
 
-// Bounds returns the first of them, and the one after the last.
+// Bounds returns the first program counter, and the one after the last.
 func (c Code) Bounds() (lo, hi uintptr) { return c.lo, c.hi }
 func (c Code) name() string             { return runtime.FuncForPC(c.lo).Name() }
 
-// allBlocked reports whether no body of this process runs on a processor or wants one: each
-// goroutine that runs a body is parked by Go's scheduler, or in a system call. It compares program
-// counters with the code of what calls bodies, so the name of that does not matter.
+// allBlocked reports whether no body of this process runs on a processor or waits for one: each
+// goroutine that runs a body is parked by Go's scheduler, or in a system call. c is the function
+// that calls bodies. It is recognised by its program counters, so its name does not matter.
 func (c Code) allBlocked() bool {
 	records := make([]runtime.StackRecord, runtime.NumGoroutine()+16)
 	n, ok := runtime.GoroutineProfile(records)
 	if !ok {
-		return false // there are more by now, so some goroutine has made some
+		return false // more goroutines exist by now, so some goroutine runs
 	}
 	for i := range records[:n] {
 		pcs := records[i].Stack()
-		runsBody := len(pcs) == len(records[i].Stack0) || // it may be further down
+		runsBody := len(pcs) == len(records[i].Stack0) || // a body may be further down the stack
 			slices.ContainsFunc(pcs, func(pc uintptr) bool { return c.lo < pc && pc <= c.hi })
 		if runsBody && !blockedAt(pcs[0]) {
 			return false
@@ -49,24 +49,24 @@ func (c Code) allBlocked() bool {
 	return true
 }
 
-// blockedAt reports whether a goroutine whose innermost return address is pc does not run: gopark
-// parks all that wait in Go; the other functions are those of system calls.
+// blockedAt reports whether a goroutine whose innermost return address is pc does not run. Go parks
+// every waiting goroutine in gopark; the other functions are system calls.
 func blockedAt(pc uintptr) bool {
 	f, _ := runtime.CallersFrames([]uintptr{pc}).Next()
 	return f.Function == "runtime.gopark" || strings.HasPrefix(f.Function, "syscall.") ||
 		strings.HasPrefix(f.Function, "internal/runtime/syscall")
 }
 
-// maxBlockedFrames is how many functions a report has of each stack, from where the body blocks;
-// the body itself comes after them.
+// maxBlockedFrames is how many functions of each stack a report has, starting where the body
+// blocks. The body itself follows.
 const maxBlockedFrames = 4
 
-// bodies are the stacks of goroutines that run bodies, in the words of Go's runtime. They are for
-// people only.
+// bodies are the stacks of goroutines that run bodies, as text of Go's runtime. They are only for
+// reports.
 type bodies [][]string
 
-// bodyStacks returns the lines of each goroutine that runs a body. calls begins the line of what
-// calls bodies.
+// bodyStacks returns the lines of each goroutine that runs a body. The line of the function that
+// calls bodies begins with calls.
 func bodyStacks(calls string) (list bodies) {
 	for _, g := range waits.Texts(64 << 20) {
 		if strings.Contains(g, calls) {
@@ -76,13 +76,13 @@ func bodyStacks(calls string) (list bodies) {
 	return list
 }
 
-// take takes out the stack of a body and returns it, from the body inwards: the one with a call
-// that begins as given, or, where the compiler does not keep the address, one that runs the same
-// function.
+// take removes the stack of a body from l and returns it, without the frames below the body. It is
+// the stack with a line that begins with call, which has the address of the task. If the compiler
+// has not kept that address, it is a stack that runs the same function, fn.
 func (l bodies) take(call, fn, calls string) []string {
 	for _, want := range [...]struct {
 		begin string
-		up    int // lines above that of what calls the innermost body
+		up    int // lines above the line of the call of the innermost body
 	}{{call, 0}, {fn + "(", 2}} {
 		for i, lines := range l {
 			k := 3
@@ -98,8 +98,8 @@ func (l bodies) take(call, fn, calls string) []string {
 	return nil
 }
 
-// writeStack writes what a goroutine waits in: its state, and the functions below those of Go's
-// runtime and the like, down to the body.
+// writeStack writes what a goroutine waits in: its state, and the functions of the program, from
+// the function that blocks down to the body. It leaves out functions of Go's runtime.
 func writeStack(b *strings.Builder, lines []string) {
 	if len(lines) == 0 {
 		b.WriteByte('\n')

@@ -1,9 +1,9 @@
 // SPDX-FileCopyrightText: The weft authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package stuck notices that a runtime of tasks does not go on: that the bodies on all slots block
-// while tasks are ready (a standstill), and that all tasks wait while no goroutine is left that
-// could wake one (a deadlock). README.md has the arguments.
+// Package stuck detects that a runtime of tasks does not go on: the bodies on all slots block while
+// tasks are ready (a standstill), or all tasks wait while no goroutine is left that could wake one
+// (a deadlock). README.md has the states and the arguments.
 package stuck
 
 import (
@@ -23,54 +23,54 @@ import (
 // A Host is the runtime that is watched. All its methods may be called at any time, by the
 // goroutine of a timer.
 type Host interface {
-	// Task returns the task whose body is on a slot; nil if there is none. Describe says what it
-	// is: while it is on the slot that is true, and else it may be of two tasks. Seen tells that it
-	// has been described.
+	// Task returns the task whose body is on a slot; nil if there is none. Describe describes a
+	// task. The result is right only if the task is still on its slot afterwards; else it may mix
+	// two tasks. Seen is called after Describe, for the race detector.
 	Task(slot int) any
 	Describe(task any) Body
 	Seen(slot int, task any)
 
-	// Idle reports whether no run is under way, and Waiting whether some run has tasks that wait.
-	// Fail ends these runs.
+	// Idle reports whether no run is under way. Waiting reports whether some run has tasks that
+	// wait, and Fail ends these runs.
 	Idle() bool
 	Waiting() bool
 	Fail(error)
 
-	// Waits says what tasks wait for. InVain reports whether some wait for a lock that, as far as
-	// can be seen, no task will let go of.
+	// Waits describes what tasks wait for. InVain reports whether some wait for a lock that no task
+	// will unlock, as far as can be seen.
 	Waits() []string
 	InVain() bool
 
-	// Report writes what a person must hear.
+	// Report writes a report for a person.
 	Report(text string)
 }
 
-// A Body is what a report says of a body on a slot.
+// A Body describes a body on a slot in a report.
 type Body struct {
 	Name string // of the task
 	Func string // the name of its function
-	Addr string // its address, as a stack has it
+	Addr string // the address of the task, as a stack has it
 }
 
-// A Config says what is watched.
+// A Config configures a Watch.
 type Config struct {
 	Slots int
-	// the limit of a standstill, which is reported each time; zero: standLimit, and once
+	// how long a standstill lasts before it is reported, each time; zero: standLimit, and only once
 	Watchdog time.Duration
 	Deadlock time.Duration // how long a deadlock lasts before the runs end; zero: deadLimit
-	Patient  bool          // the runs never end for a deadlock
+	Patient  bool          // deadlocks are not detected
 	Calls    Code          // of the function that calls bodies
 }
 
-// A Watch notices a standstill and a deadlock. A timer looks; there is no goroutine, and while all
-// slots are parked the timer runs for deadlocks only.
+// A Watch detects standstills and deadlocks of one runtime. A timer makes the checks, without a
+// goroutine. While all slots are parked, it checks for deadlocks only.
 type Watch struct {
 	// Constant after Open.
 	host   Host
 	sched  *sched.Scheduler
 	cfg    Config
-	period time.Duration // between two looks
-	limit  time.Duration // how long nothing has to move
+	period time.Duration // between two checks
+	limit  time.Duration // how long nothing must move
 
 	armed atomic.Bool // the timer runs
 	dead  deadlock
@@ -78,40 +78,42 @@ type Watch struct {
 	mu        sync.Mutex
 	timer     *time.Timer   // +checklocks:mu
 	closed    bool          // +checklocks:mu
-	last, now []view        // of the last look, and room for the next. +checklocks:mu
-	queued    [3]int64      // likewise: the lengths of the common queues. +checklocks:mu
-	used      time.Duration // likewise: processor time of the process. +checklocks:mu
-	since     time.Time     // nothing has moved; zero: something has. +checklocks:mu
-	proofs    int           // looks in a row that have found all bodies blocked. +checklocks:mu
-	said      bool          // this standstill is reported. +checklocks:mu
-	once      bool          // one is, by a runtime without a watchdog. +checklocks:mu
+	last, now []view        // of the last check, and memory for the next. +checklocks:mu
+	queued    [3]int64      // the lengths of the common queues at the last check. +checklocks:mu
+	used      time.Duration // processor time of the process at the last check. +checklocks:mu
+	since     time.Time     // nothing has moved since then; zero: something has. +checklocks:mu
+	proofs    int           // checks in a row that have found all bodies blocked. +checklocks:mu
+	reported  bool          // this standstill. +checklocks:mu
+	// a standstill was reported; without a watchdog, no other is. +checklocks:mu
+	once bool
 }
 
-// view is what a look sees of a slot. It changes when the slot takes another task.
+// view is what a check reads of a slot. It changes when the slot takes another task.
 type view struct {
 	sched.View
 	task any
 }
 
-// deadlock notices that nothing in the process will ever act again while a runtime has runs. The
-// timer of Watch looks.
+// deadlock detects that nothing in the process will ever act again while a runtime has runs. The
+// timer of Watch makes the checks.
 type deadlock struct {
 	// Constant after construction.
 	w                   *Watch
 	period, warn, limit time.Duration
 	stop                chan struct{} // closed by Close
 
-	parks uint64        // of the last look. +checklocks:deadlocks
-	pause time.Duration // until the next one, if nothing moves. +checklocks:deadlocks
-	since time.Time     // parks is what it is. +checklocks:deadlocks
-	said  bool          // since a slot was parked last. +checklocks:deadlocks
-	over  bool          // likewise: all is said and done. +checklocks:deadlocks
+	// how many times slots had parked at the last check. +checklocks:deadlocks
+	parks    uint64
+	pause    time.Duration // until the next check, if nothing moves. +checklocks:deadlocks
+	since    time.Time     // parks has not changed since then. +checklocks:deadlocks
+	reported bool          // since a slot last parked. +checklocks:deadlocks
+	over     bool          // the runs have failed, since a slot last parked. +checklocks:deadlocks
 
-	suspected bool // a doubt was said, once. +checklocks:deadlocks
+	suspected bool // a suspicion was reported. +checklocks:deadlocks
 }
 
-// view looks at the slots and queues, and reports whether each slot runs the body that it ran at
-// the last look, and no task was queued or taken.
+// view reads the slots and queues. It reports whether each slot runs the body that it ran at the
+// last check, and no task was queued or taken.
 //
 // +checklocks:w.mu
 func (w *Watch) view() (same bool) {
@@ -119,7 +121,7 @@ func (w *Watch) view() (same bool) {
 	same = len(w.last) == w.cfg.Slots
 	for i := range w.cfg.Slots {
 		v := w.slot(i)
-		// so the slot is neither parked nor looks for work
+		// v.task is not nil: the slot neither is parked nor hunts
 		same = same && v == w.last[i] && v.task != nil
 		w.now = append(w.now, v)
 	}
@@ -131,20 +133,19 @@ func (w *Watch) view() (same bool) {
 
 func (w *Watch) slot(i int) view { return view{w.sched.View(i), w.host.Task(i)} }
 
-// ErrDeadlock is why a run ends whose tasks all wait while no goroutine of the program is left that
-// could wake one.
+// ErrDeadlock ends a run whose tasks all wait while no goroutine of the program is left that could
+// wake one.
 var ErrDeadlock = errors.New("task: deadlock: the tasks wait, and no goroutine is left that could wake one")
 
-// deadlocks is held by the one that looks, of all runtimes: two would disturb each other.
+// deadlocks is held during a check for deadlocks: checks of two runtimes would disturb each other.
 var deadlocks sync.Mutex
 
 const (
-	// what has lasted so long ends the runs (guess: few functions of timers come later)
+	// how long a deadlock lasts before the runs fail (guess: few functions of timers come later)
 	deadLimit     = 10 * time.Second
-	deadWarn      = 10               // and a part of it is said before
-	deadSuspicion = 3                // and three of these parts, of what is not certain
-	// the longest between two looks at a runtime that waits for others
-	deadPause     = 16 * time.Second
+	deadWarn      = 10               // it is reported after this part of the limit
+	deadSuspicion = 3                // and a suspicion after so many of these parts
+	deadPause     = 16 * time.Second // the longest pause between two checks
 )
 
 func (d *deadlock) open(w *Watch, limit time.Duration) {
@@ -153,8 +154,8 @@ func (d *deadlock) open(w *Watch, limit time.Duration) {
 	d.stop = make(chan struct{})
 }
 
-// look is called while all slots are parked. It returns when to look again; 0: when a slot is
-// woken.
+// check is called while all slots are parked. It returns the time until the next check; 0: not
+// before a slot is woken.
 func (d *deadlock) check() (again time.Duration) {
 	if d.w.cfg.Patient || d.w.host.Idle() {
 		return 0
@@ -165,8 +166,8 @@ func (d *deadlock) check() (again time.Duration) {
 	defer deadlocks.Unlock()
 	if _, parks := d.w.sched.Parks(); parks != d.parks {
 		d.parks, d.since = parks, time.Now()
-		d.pause = d.period // as long a rest as a wait of a millisecond now and then needs
-		d.said, d.over = false, false
+		d.pause = d.period // so occasional waits of a millisecond need no census
+		d.reported, d.over = false, false
 		return d.pause
 	}
 	if waits.Service(d.watch)(); d.over {
@@ -176,8 +177,8 @@ func (d *deadlock) check() (again time.Duration) {
 	return d.pause
 }
 
-// watch says that nothing will ever act again, and ends the runs, if that is so. It is a service
-// meanwhile.
+// watch takes a census. If it is closed, watch repeats it, reports the deadlock, and ends the runs.
+// The caller is a service meanwhile.
 //
 // +checklocks:deadlocks
 func (d *deadlock) watch() {
@@ -201,11 +202,11 @@ func (d *deadlock) watch() {
 			return
 		}
 		lasts := time.Since(began)
-		if lasts >= d.warn && !d.said {
-			d.said = true
-			then := "They have events that nobody ends (Hold), for which the run goes on waiting."
+		if lasts >= d.warn && !d.reported {
+			d.reported = true
+			then := "They have events that no code ends (Hold), and the run keeps waiting for these."
 			if d.w.host.Waiting() {
-				then = fmt.Sprintf("After %v the run fails. Events that nobody ends (Hold) keep it open even then.", d.limit)
+				then = fmt.Sprintf("After %v the run fails. Events that no code ends (Hold) keep it open even then.", d.limit)
 			}
 			d.w.host.Report(fmt.Sprintf("weft: for %v all tasks have waited, and no goroutine is left that could wake one: a deadlock, unless a timer's function or C code does. "+
 				"%s\n%s\n", say.Short(lasts), then, strings.Join(d.w.host.Waits(), "\n")))
@@ -218,10 +219,10 @@ func (d *deadlock) watch() {
 	}
 }
 
-// doubt says, once, that tasks have waited for a Mutex for long while no slot had anything to do,
-// and that none of those they wait for is seen to go on by itself, though goroutines of the program
-// may still act. Of other waits nothing is said: in a server they wait for what such a goroutine
-// brings.
+// suspect reports, once, that tasks have waited long for a Mutex while no slot had anything to do,
+// and that none of the tasks that they wait for is seen to continue by itself. It is no certain
+// deadlock, since goroutines of the program may still act. Other waits are not reported: in a
+// server, tasks wait for work that such a goroutine brings.
 //
 // +checklocks:deadlocks
 func (d *deadlock) suspect() {

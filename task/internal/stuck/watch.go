@@ -16,12 +16,12 @@ import (
 
 const (
 	standPeriod = 500 * time.Millisecond
-	// without a watchdog (guess: nobody waits that long on purpose)
+	// without a watchdog (guess: no program blocks that long on purpose)
 	standLimit  = 3 * time.Second
-	standProofs = 2 // looks in a row that must find all bodies blocked
+	standProofs = 2 // checks in a row that must find all bodies blocked
 	// a process that uses a tenth of a processor computes (guess)
 	standShare = 10
-	standNoise = 2 * time.Millisecond // what looks and the collector use themselves (guess)
+	standNoise = 2 * time.Millisecond // used by the checks and the garbage collector (guess)
 )
 
 // Open starts to watch h, whose tasks q schedules.
@@ -35,8 +35,9 @@ func (w *Watch) Open(h Host, q *sched.Scheduler, cfg Config) {
 	w.Wakes()
 }
 
-// Wakes is called after a slot has left the list of the parked. Of Wakes and look, at least one
-// sees the other: look takes armed back before it counts the parked. Before Open it does nothing.
+// Wakes is called after a slot has left the list of parked slots. Of Wakes and check, at least one
+// sees the other: check clears armed before it counts the parked slots. Before Open, Wakes does
+// nothing.
 func (w *Watch) Wakes() {
 	if w.period != 0 && !w.armed.Load() {
 		w.arm()
@@ -62,7 +63,7 @@ func (w *Watch) armFor(d time.Duration) {
 	}
 }
 
-// Close ends all that w does. A look that is under way may go on for a moment.
+// Close stops the timer. A check that is under way may continue for a moment.
 func (w *Watch) Close() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -75,14 +76,14 @@ func (w *Watch) Close() {
 	}
 }
 
-// look is the function of the timer.
+// check is the timer's function.
 func (w *Watch) check() {
 	w.armed.Store(false)
 	w.mu.Lock()
 	asleep, closed := w.sched.AllParked(), w.closed
 	text := ""
 	if asleep || closed {
-		w.last = nil // it refers to tasks
+		w.last = nil // so that it keeps no tasks
 		w.moved(time.Time{})
 	} else {
 		text = w.sample(time.Now())
@@ -102,13 +103,12 @@ func (w *Watch) check() {
 	}
 }
 
-// moved notes that something has moved, just before now.
+// moved notes that something has moved just before now.
 //
 // +checklocks:w.mu
-func (w *Watch) moved(now time.Time) { w.since, w.proofs, w.said = now, 0, false }
+func (w *Watch) moved(now time.Time) { w.since, w.proofs, w.reported = now, 0, false }
 
-// sample compares what it sees with what the last look has seen, and returns a report if one is
-// due.
+// sample compares slots and queues with the last check, and returns a report if one is due.
 //
 // +checklocks:w.mu
 func (w *Watch) sample(now time.Time) string {
@@ -122,19 +122,19 @@ func (w *Watch) sample(now time.Time) string {
 		w.moved(now)
 		return ""
 	}
-	if w.said || w.once && w.cfg.Watchdog == 0 || now.Sub(w.since) < w.limit {
+	if w.reported || w.once && w.cfg.Watchdog == 0 || now.Sub(w.since) < w.limit {
 		return ""
 	}
-	if !w.BodiesBlocked() { // they compute, and get little of the processor
+	if !w.BodiesBlocked() { // they compute, and get little processor time
 		w.moved(now)
 		return ""
 	}
-	w.used, _ = processorTime() // without what that took
+	w.used, _ = processorTime() // so that BodiesBlocked does not count
 	if w.proofs++; w.proofs < standProofs {
 		return ""
 	}
 	text := w.describe(now, ready)
-	if w.said = text != ""; w.said {
+	if w.reported = text != ""; w.reported {
 		w.once = true
 	}
 	return text
@@ -143,9 +143,9 @@ func (w *Watch) sample(now time.Time) string {
 // BodiesBlocked reports whether no body of this process runs on a processor or wants one.
 func (w *Watch) BodiesBlocked() bool { return w.cfg.Calls.allBlocked() }
 
-const maxBlockedSlots = 8 // that a report lists
+const maxBlockedSlots = 8 // in a report
 
-// describe writes what blocks; "" if something has moved meanwhile.
+// describe returns a report of the blocked bodies; "" if something has moved meanwhile.
 //
 // +checklocks:w.mu
 func (w *Watch) describe(now time.Time, ready bool) string {
@@ -154,8 +154,8 @@ func (w *Watch) describe(now time.Time, ready bool) string {
 		list[i] = w.host.Describe(v.task)
 		w.host.Seen(i, v.task)
 	}
-	// While a body blocks, its task stays what it is, and what was read is true. A task whose body
-	// is over may be another one's memory by now.
+	// The description of a task is right if its body still runs. If the body is over, the memory
+	// may serve another task by now.
 	if !w.view() {
 		return ""
 	}
@@ -181,7 +181,7 @@ func (w *Watch) describe(now time.Time, ready bool) string {
 	return b.String()
 }
 
-// Slots says what the bodies on the slots block in, and of which tasks they are.
+// Slots describes what the bodies on the slots block in, and names their tasks.
 func (w *Watch) Slots() (lines []string) {
 	type seen struct {
 		view
@@ -206,7 +206,7 @@ func (w *Watch) Slots() (lines []string) {
 		}
 		var b strings.Builder
 		fmt.Fprintf(&b, "the body on slot %d", i)
-		if now == x.view { // otherwise that task is over, and what was read of it may be of two
+		if now == x.view { // otherwise that task is over, and its description may mix two tasks
 			fmt.Fprintf(&b, ", of %s", x.Name)
 		}
 		writeStack(&b, stacks.take(fmt.Sprintf("%s%p", calls, now.task), "", calls))
