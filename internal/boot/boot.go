@@ -114,7 +114,7 @@ func (p *Identity) Join(ctx context.Context) (*Job, error) {
 	}
 	p.Rank, p.Ranks = process.Rank, process.Size
 	if process.Size == 1 {
-		if err := mpi.Strewn(); err != nil {
+		if err := mpi.Unconnected(); err != nil {
 			return nil, err
 		}
 	}

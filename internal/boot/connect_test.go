@@ -127,7 +127,7 @@ func TestConnectRefuses(t *testing.T) {
 	t.Setenv(env.Networks.Name, "203.0.113.0/24")
 	_, errs = connectAll(t, "ab")
 	require.ErrorIs(t, errs[0], ErrNoFabric)
-	require.ErrorContains(t, errs[0], `PSP_NETWORK="203.0.113.0/24": nothing here is "203.0.113.0/24"; there are lo 127.0.0.1/8`[:60])
+	require.ErrorContains(t, errs[0], `PSP_NETWORK="203.0.113.0/24": no interface or address here matches "203.0.113.0/24"; there are lo 127.0.0.1/8`[:60])
 	t.Setenv(env.Networks.Name, "")
 	t.Setenv(env.Retry.Name, "many")
 	_, errs = connectAll(t, "ab")

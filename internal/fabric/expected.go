@@ -9,10 +9,21 @@ import (
 	"sync"
 )
 
-// Expected is the table of the transfers that an endpoint waits for, for fabrics that carry them in
-// pieces: Expect is [Expected.Add], Forget is [Expected.Forget], and whoever reads a piece asks for
-// its place by Begin and calls End. The pieces of a transfer come in order. The zero value is
-// ready; any goroutine may call anything.
+// Expected is the table of the transfers that an endpoint expects. Fabrics use it that carry a
+// transfer in pieces: Endpoint.Expect is [Expected.Add], Endpoint.Forget is [Expected.Forget]. The
+// goroutine that reads a piece calls [Expected.Begin] for the memory where the piece belongs, and
+// then [Expected.End]. The pieces of a transfer arrive in order.
+//
+//	            ┌── Forget ─────────► removed, done is not called
+//	──Add──► waiting ── Lose, Close ► removed, done(error)
+//	      Begin │ ▲
+//	            ▼ │ End, unless it was the last piece
+//	          busy: a piece is being written
+//	            │ Forget, Lose, Close: the entry stays, marked broken
+//	            └── End of the last piece, of a broken entry or with an error ─► removed, done
+//
+// So done is not called, and the memory is not given back, while a piece is being written. The zero
+// value is ready for use. Any goroutine may call any method.
 type Expected struct {
 	mu     sync.Mutex
 	waits  map[transfer]*expectation // guarded by mu
@@ -25,17 +36,18 @@ type transfer struct {
 	key uint64
 }
 
-// expectation is guarded by the table's mu, but for dst, whose bytes from here on are written by
-// whoever has begun a piece.
+// expectation is guarded by the table's mu, except the bytes of dst after the first here: the
+// goroutine that has begun a piece writes them.
 type expectation struct {
 	dst    []byte
 	done   func(error)
-	here   int   // bytes that are in place
-	busy   bool  // a piece is being written behind here
-	broken error // ends with this when busy is over
+	here   int   // number of bytes that have arrived
+	busy   bool  // a piece is being written to dst[here:]
+	broken error // the transfer ends with this error when busy is over
 }
 
-// Add begins to wait for len(dst) bytes.
+// Add begins to wait for len(dst) bytes. If the rank is lost or the table is closed, Add calls done
+// at once, with the error.
 func (x *Expected) Add(src int, key uint64, dst []byte, done func(error)) {
 	x.mu.Lock()
 	err := x.lost[src]
@@ -55,8 +67,9 @@ func (x *Expected) Add(src int, key uint64, dst []byte, done func(error)) {
 	done(err)
 }
 
-// Forget ends the waiting, unless a piece is being written: then it ends with ErrClosed behind that
-// piece.
+// Forget removes a transfer, and returns true. If a piece of the transfer is being written, Forget
+// returns false, and the transfer ends after that piece: with ErrClosed, unless the piece is the
+// last one.
 func (x *Expected) Forget(src int, key uint64) bool {
 	x.mu.Lock()
 	defer x.mu.Unlock()
@@ -73,15 +86,15 @@ func (x *Expected) Forget(src int, key uint64) bool {
 	return true
 }
 
-// Waiting reports whether there are transfers to wait for.
+// Waiting reports whether the table has transfers.
 func (x *Expected) Waiting() bool {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	return len(x.waits) > 0
 }
 
-// Begin returns the place of the next n bytes of a transfer, which begin at off; nil if they are to
-// be dropped. The caller calls End if it gets a place.
+// Begin returns the memory for the next n bytes of a transfer, which begin at offset off; nil if
+// the bytes are to be dropped. If Begin returns memory, the caller must call End.
 func (x *Expected) Begin(src int, key, off uint64, n int) ([]byte, error) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
@@ -90,14 +103,14 @@ func (x *Expected) Begin(src int, key, off uint64, n int) ([]byte, error) {
 	case e == nil || e.broken != nil:
 		return nil, nil
 	case n <= 0 || off != uint64(e.here) || n > len(e.dst)-e.here || e.busy:
-		return nil, fmt.Errorf("it sends %d bytes at %d of the transfer %d, of which %d of %d are here", n, off, key, e.here, len(e.dst))
+		return nil, fmt.Errorf("it sends %d bytes at offset %d of transfer %d, of which %d of %d bytes have arrived", n, off, key, e.here, len(e.dst))
 	}
 	e.busy = true
 	return e.dst[e.here : e.here+n : e.here+n], nil
 }
 
-// End says that the place which Begin returned is written, or, with an error, that it never will
-// be.
+// End reports that the memory which Begin returned is written, or, with an error, that it never
+// will be.
 func (x *Expected) End(src int, key uint64, n int, err error) {
 	x.mu.Lock()
 	t := transfer{src, key}
@@ -116,17 +129,17 @@ func (x *Expected) End(src int, key uint64, n int, err error) {
 	e.done(err)
 }
 
-// Put brings all bytes of a transfer at once.
+// Put writes all bytes of a transfer at once.
 func (x *Expected) Put(src int, key uint64, data []byte) error {
-	place, err := x.Begin(src, key, 0, len(data))
-	if place != nil {
-		copy(place, data)
+	dst, err := x.Begin(src, key, 0, len(data))
+	if dst != nil {
+		copy(dst, data)
 		x.End(src, key, len(data), nil)
 	}
 	return err
 }
 
-// Lose ends all transfers from a rank, those that are to come too.
+// Lose ends all transfers from a rank with err, and so all that are added later.
 func (x *Expected) Lose(src int, err error) {
 	x.mu.Lock()
 	if x.lost == nil {
@@ -143,8 +156,8 @@ func (x *Expected) Close() {
 	x.end(ErrClosed, func(transfer) bool { return true })
 }
 
-// end ends those of the chosen transfers that nobody is writing to, and marks the others. The
-// caller holds mu, which end unlocks.
+// end ends the chosen transfers to which no piece is being written, and marks the others as broken.
+// The caller holds mu, which end unlocks.
 func (x *Expected) end(err error, chosen func(transfer) bool) {
 	var over []*expectation
 	for t, e := range x.waits {

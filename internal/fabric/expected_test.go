@@ -21,10 +21,10 @@ func TestExpected(t *testing.T) {
 
 	p, err := x.Begin(0, 7, 0, 10)
 	require.NoError(t, err)
-	require.Nil(t, p, "nobody expects that from rank 0")
+	require.Nil(t, p, "nothing is expected from rank 0")
 	for _, bad := range []struct{ off, n int }{{1, 1}, {0, 0}, {0, 11}, {0, -1}} {
 		_, err = x.Begin(1, 7, uint64(bad.off), bad.n)
-		require.ErrorContains(t, err, "of which 0 of 10 are here")
+		require.ErrorContains(t, err, "of which 0 of 10 bytes have arrived")
 	}
 	p, err = x.Begin(1, 7, 0, 4)
 	require.NoError(t, err)
@@ -44,7 +44,7 @@ func TestExpected(t *testing.T) {
 	_, _ = x.Begin(1, 8, 0, 4)
 	x.Lose(1, errors.New("gone"))
 	x.End(1, 8, 4, nil)
-	require.NoError(t, ends[1], "all of it was there")
+	require.NoError(t, ends[1], "all bytes had arrived")
 	x.Add(1, 9, make([]byte, 4), end)
 	require.EqualError(t, ends[2], "gone")
 	x.Add(2, 9, make([]byte, 4), end)
@@ -59,11 +59,11 @@ func TestExpected(t *testing.T) {
 	require.Len(t, ends, 5)
 }
 
-// Whoever is told of an end may call the table again, whatever has ended it.
+// done may call the table again, whatever has ended the transfer.
 func TestExpectedFromDone(t *testing.T) {
 	gone := errors.New("gone")
 	for name, end := range map[string]func(x *Expected, done func(error)){
-		"all is here": func(x *Expected, done func(error)) {
+		"complete": func(x *Expected, done func(error)) {
 			x.Add(1, 7, make([]byte, 1), done)
 			_, _ = x.Begin(1, 7, 0, 1)
 			x.End(1, 7, 1, nil)
@@ -73,10 +73,10 @@ func TestExpectedFromDone(t *testing.T) {
 			_, _ = x.Begin(1, 7, 0, 1)
 			x.End(1, 7, 1, gone)
 		},
-		"lost":             func(x *Expected, done func(error)) { x.Add(1, 7, make([]byte, 1), done); x.Lose(1, gone) },
-		"of one lost":      func(x *Expected, done func(error)) { x.Lose(1, gone); x.Add(1, 7, make([]byte, 1), done) },
-		"closed":           func(x *Expected, done func(error)) { x.Add(1, 7, make([]byte, 1), done); x.Close() },
-		"behind the close": func(x *Expected, done func(error)) { x.Close(); x.Add(1, 7, make([]byte, 1), done) },
+		"lost":          func(x *Expected, done func(error)) { x.Add(1, 7, make([]byte, 1), done); x.Lose(1, gone) },
+		"lost before":   func(x *Expected, done func(error)) { x.Lose(1, gone); x.Add(1, 7, make([]byte, 1), done) },
+		"closed":        func(x *Expected, done func(error)) { x.Add(1, 7, make([]byte, 1), done); x.Close() },
+		"closed before": func(x *Expected, done func(error)) { x.Close(); x.Add(1, 7, make([]byte, 1), done) },
 	} {
 		t.Run(name, func(t *testing.T) {
 			var x Expected
@@ -96,8 +96,8 @@ func TestExpectedFromDone(t *testing.T) {
 	}
 }
 
-// Ranks whose pieces come, whose transfers are taken back and who are lost, all at once: each
-// transfer ends once or is taken back, and its bytes are in place.
+// Pieces arrive, transfers are taken back and ranks are lost, all at once: each transfer ends once
+// or is taken back, and its bytes are in dst.
 func TestExpectedHammer(t *testing.T) {
 	var x Expected
 	var wg sync.WaitGroup
@@ -109,7 +109,7 @@ func TestExpectedHammer(t *testing.T) {
 				x.Add(src, k, dst, func(error) { ends++ })
 				if k%5 == 4 {
 					if !x.Forget(src, k) || x.Forget(src, k) {
-						t.Error("it is waited for, once")
+						t.Error("the first Forget returns true, the second one false")
 					}
 					ends++
 				}
@@ -140,7 +140,7 @@ func TestExpectedHammer(t *testing.T) {
 	wg.Wait()
 	require.False(t, x.Waiting())
 
-	// The table closes while transfers are added, of ranks that are lost and of others.
+	// The table closes while transfers are added, from lost ranks and from others.
 	var ended [ranks]atomic.Int32
 	for src := range ranks {
 		wg.Go(func() {
@@ -164,8 +164,8 @@ func TestExpectedHammer(t *testing.T) {
 	require.False(t, x.Waiting())
 }
 
-// A piece is what comes next, and nothing else; the reason for which a transfer ends is the first
-// that there was, and it ends when nobody writes to it any more.
+// Begin takes the next piece of a transfer and nothing else. A transfer ends with the first error
+// that it was given, when no piece of it is being written any more.
 func TestExpectedSteps(t *testing.T) {
 	gone, later := errors.New("gone"), errors.New("later")
 	begin := func(x *Expected, off uint64, n int) (int, error) {
@@ -197,7 +197,7 @@ func TestExpectedSteps(t *testing.T) {
 				require.Equal(t, n != 6, x.Waiting())
 				continue
 			}
-			require.ErrorContains(t, err, "of the transfer 7, of which 4 of 10 are here", "%d bytes at %d", n, off)
+			require.ErrorContains(t, err, "of transfer 7, of which 4 of 10 bytes have arrived", "%d bytes at %d", n, off)
 			require.Zero(t, got)
 		}
 	}
@@ -223,14 +223,14 @@ func TestExpectedSteps(t *testing.T) {
 			row.first(x)
 			if row.second(x); name != "another lost, then this" {
 				got, err := begin(x, uint64(n), 1)
-				require.NoError(t, err, "what still comes is dropped")
+				require.NoError(t, err, "later bytes are dropped")
 				require.Zero(t, got)
 			}
 			require.Empty(t, *e, name)
-			require.True(t, x.Waiting(), "somebody writes to it")
+			require.True(t, x.Waiting(), "a piece is being written")
 			require.False(t, x.Forget(1, 7))
 			if x.End(1, 7, n, nil); all {
-				require.Equal(t, ends{nil}, *e, "%s: all of it is here", name)
+				require.Equal(t, ends{nil}, *e, "%s: all bytes have arrived", name)
 			} else {
 				require.Equal(t, ends{row.want}, *e, name)
 			}
@@ -253,8 +253,8 @@ func TestExpectedSteps(t *testing.T) {
 	require.False(t, x.Waiting())
 }
 
-// Parts that end at once, in several goroutines, have one end; if one of them has failed, so have
-// all.
+// Parts that end at once, in several goroutines, have one end; if a part has failed, the end has an
+// error.
 func TestLastHammer(t *testing.T) {
 	const parts = 8
 	for k := range 200 {
@@ -281,8 +281,8 @@ func TestLastHammer(t *testing.T) {
 	}
 }
 
-// The end of several parts is one end, behind the last of them, with the error of the first that
-// has failed.
+// Several parts have one end, after the last part, with the error of the first part that has
+// failed.
 func TestLast(t *testing.T) {
 	first, second := errors.New("first"), errors.New("second")
 	for _, parts := range [][]error{{nil}, {first}, {nil, nil}, {first, nil}, {nil, first}, {first, second}, {nil, first, nil, second}} {
@@ -298,5 +298,5 @@ func TestLast(t *testing.T) {
 		require.Equal(t, []error{want}, ends, "%v", parts)
 	}
 	done := func(error) {}
-	require.Zero(t, testing.AllocsPerRun(10, func() { Last(1, done)(nil) }), "one part has the end of the whole")
+	require.Zero(t, testing.AllocsPerRun(10, func() { Last(1, done)(nil) }), "one part calls done directly")
 }

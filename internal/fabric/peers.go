@@ -9,9 +9,9 @@ import (
 	"sync/atomic"
 )
 
-// Peers is the table of an endpoint's peers by rank, of which it is one itself. It grows and never
-// shrinks: a peer that was dropped stays, as one that takes nothing. To read it takes no lock. The
-// zero value is empty. Any goroutine may call anything.
+// Peers is the table of an endpoint's peers by rank; the endpoint itself is in the table. The table
+// grows and never shrinks: a dropped peer stays in it, and takes nothing. Reading takes no lock.
+// The zero value is an empty table. Any goroutine may call any method.
 type Peers[P any] struct {
 	list atomic.Pointer[[]*P]
 
@@ -19,7 +19,7 @@ type Peers[P any] struct {
 	closed bool // guarded by mu
 }
 
-// All returns the peers there are. The caller does not change them.
+// All returns the peers by rank. The caller does not change the slice.
 func (t *Peers[P]) All() []*P {
 	if l := t.list.Load(); l != nil {
 		return *l
@@ -35,12 +35,12 @@ func (t *Peers[P]) At(rank int) *P {
 	return nil
 }
 
-// Missing returns the error of a rank that there is not.
+// Missing returns the error for a rank that is not in the table.
 func (t *Peers[P]) Missing(rank int) error {
 	return fmt.Errorf("%w: %d of %d", ErrRank, rank, len(t.All()))
 }
 
-// Grow makes peers of the ranks up to size that are none. make is called once for each, in order.
+// Grow adds the ranks from the present size to size. It calls make once for each, in order.
 func (t *Peers[P]) Grow(size int, make func(rank int) *P) error {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -49,7 +49,7 @@ func (t *Peers[P]) Grow(size int, make func(rank int) *P) error {
 	case t.closed:
 		return ErrClosed
 	case size < len(list):
-		return fmt.Errorf("%w: %d ranks, of %d that there are; ranks are only added", ErrRank, size, len(list))
+		return fmt.Errorf("%w: %d ranks, fewer than the present %d; ranks are only added", ErrRank, size, len(list))
 	}
 	for rank := len(list); rank < size; rank++ {
 		list = append(list, make(rank))
@@ -58,7 +58,7 @@ func (t *Peers[P]) Grow(size int, make func(rank int) *P) error {
 	return nil
 }
 
-// Close keeps the table from growing, and returns it.
+// Close ends the growth of the table, and returns the peers.
 func (t *Peers[P]) Close() []*P {
 	t.mu.Lock()
 	defer t.mu.Unlock()

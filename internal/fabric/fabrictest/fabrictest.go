@@ -23,7 +23,7 @@ import (
 	"weft/internal/progress"
 )
 
-// Run checks the fabrics that open makes. open returns the connected endpoints of n ranks.
+// Run tests a fabric. open returns the connected endpoints of n ranks.
 func Run(t *testing.T, open func(t *testing.T, n int) []fabric.Endpoint) {
 	RunAlone(t, open)
 	t.Run("drop", func(t *testing.T) { drop(t, open(t, 3)) })
@@ -31,8 +31,8 @@ func Run(t *testing.T, open func(t *testing.T, n int) []fabric.Endpoint) {
 }
 
 // RunAlone is Run for a fabric of which a process has one endpoint at a time, and whose processes
-// end together: a peer that lives is not dropped, and late ends are not looked for, since those
-// that wait sleep together.
+// end together. It does not drop a living peer, and does not test transfers that end late, since
+// that test opens several jobs at once.
 func RunAlone(t *testing.T, open func(t *testing.T, n int) []fabric.Endpoint) {
 	t.Run("identity", func(t *testing.T) { identity(t, open(t, 3)) })
 	t.Run("all pairs", func(t *testing.T) { allPairs(t, open(t, 4)) })
@@ -44,8 +44,8 @@ func RunAlone(t *testing.T, open func(t *testing.T, n int) []fabric.Endpoint) {
 	t.Run("push", func(t *testing.T) { push(t, open(t, 2)) })
 	t.Run("forget", func(t *testing.T) { forget(t, open(t, 2)) })
 	t.Run("forget in deliver", func(t *testing.T) { forgetInside(t, open(t, 2)) })
-	t.Run("what never comes", func(t *testing.T) { closing(t, open(t, 2)) })
-	t.Run("closed while others look", func(t *testing.T) { closedUnderEyes(t, open(t, 2)) })
+	t.Run("expected when closed", func(t *testing.T) { closing(t, open(t, 2)) })
+	t.Run("closed while polled", func(t *testing.T) { closedWhilePolled(t, open(t, 2)) })
 	t.Run("push from deliver", func(t *testing.T) { flood(t, open(t, 2)) })
 	t.Run("local", func(t *testing.T) { local(t, open(t, 2)) })
 	t.Run("polled in a loop", func(t *testing.T) { polled(t, open(t, 3), true) })
@@ -85,29 +85,28 @@ func RunAlone(t *testing.T, open func(t *testing.T, n int) []fabric.Endpoint) {
 	})
 }
 
-// RunLooking is Run, with goroutines that look, poll, enter and leave all the while, so that the
-// turn changes hands in the middle of everything.
+// RunPolling is Run, while additional goroutines poll, enter and leave all the time, so that the
+// turn changes hands in the middle of every test.
 func RunPolling(t *testing.T, open func(t *testing.T, n int) []fabric.Endpoint) {
-	looking.Store(true)
-	defer looking.Store(false)
+	morePollers.Store(true)
+	defer morePollers.Store(false)
 	Run(t, open)
 }
 
-// polled has all endpoints polled by this goroutine only, while the goroutines of their own that
-// would do so are held: frames and transfers must come all the same, whether the caller polls in a
-// loop or now and then.
+// polled checks that frames and transfers arrive if only this goroutine polls, in a loop or now and
+// then. The engines' own goroutines are held meanwhile.
 func polled(t *testing.T, eps []fabric.Endpoint, inLoop bool) {
 	hold := make(chan struct{})
 	defer close(hold) // before the endpoints are closed
 	sinks, engines := bindHeld(t, eps, hold)
 	until := func(done func() bool) {
 		for deadline := time.Now().Add(time.Minute); !done(); {
-			require.False(t, time.Now().After(deadline), "what was sent does not come by polling")
+			require.False(t, time.Now().After(deadline), "what was sent does not arrive by polling")
 			for _, g := range engines {
 				if inLoop {
 					g.Try()
 				} else if !g.Poll() {
-					runtime.Gosched() // who has other work sees to others itself
+					runtime.Gosched() // Poll does not yield
 				}
 			}
 		}
@@ -140,10 +139,10 @@ func polled(t *testing.T, eps []fabric.Endpoint, inLoop bool) {
 	}
 }
 
-// byHand is an engine without polls of its own: it hears of doorbells.
+// byHand is an engine that does not poll by itself. It records the doorbells.
 type byHand struct {
 	rings   chan fabric.Source
-	mu      sync.Mutex // held while somebody polls
+	mu      sync.Mutex // held while a goroutine polls
 	retired bool       // guarded by mu
 }
 
@@ -157,7 +156,7 @@ func (b *byHand) Retire(fabric.Source, time.Duration) bool {
 	return true
 }
 
-// goOn polls from now on, until the sources are retired.
+// goOn polls until the sources are retired.
 func (b *byHand) goOn(sources []fabric.Source) {
 	for over := false; !over; runtime.Gosched() {
 		b.mu.Lock()
@@ -171,9 +170,9 @@ func (b *byHand) goOn(sources []fabric.Source) {
 	}
 }
 
-// sources checks what an engine relies on. What comes rings an armed source, once, and waits until
-// it is polled; what is here when a source is armed is told, by the answer or by a ring; Knock
-// rings. All sources of rank 1 are polled by this goroutine.
+// sources checks what an engine relies on. A frame rings an armed source, once, and waits until the
+// source is polled. If a frame is there when a source is armed, Arm reports the frame or the source
+// rings. This goroutine polls all sources of rank 1.
 func sources(t *testing.T, eps []fabric.Endpoint) {
 	all := slices.DeleteFunc(eps[1].Sources(), func(s fabric.Source) bool { return s.Costs().Readers })
 	require.Equal(t, all, slices.DeleteFunc(eps[1].Sources(), func(s fabric.Source) bool { return s.Costs().Readers }), "the same each time")
@@ -185,7 +184,7 @@ func sources(t *testing.T, eps []fabric.Endpoint) {
 	if len(all) == 0 {
 		require.NoError(t, eps[0].Send(1, fabric.Frame{}))
 		sinks[1].wait(1)
-		require.Empty(t, rings, "what comes by itself rings nobody")
+		require.Empty(t, rings, "without sources, nothing rings")
 		return
 	}
 	poll := func() {
@@ -203,14 +202,15 @@ func sources(t *testing.T, eps []fabric.Endpoint) {
 	send()
 	s := <-rings
 	require.Contains(t, all, s)
-	require.Empty(t, sinks[1].signal, "nobody polls")
+	require.Empty(t, sinks[1].signal, "no goroutine polls")
 	poll()
 	for _, why := range []fabric.Leaving{fabric.LeavingInVain, fabric.LeavingFound, fabric.LeavingForSoon} {
 		switch s.Arm(true, why) {
 		case fabric.ArmDeferred:
 			require.Equal(t, fabric.LeavingForSoon, why)
 			send()
-		case fabric.ArmedFully, fabric.SomethingHere: // not all can see that there is nothing
+		case fabric.ArmedFully, fabric.SomethingHere:
+			// not every source can see that nothing is there
 			send()
 			require.Equal(t, s, <-rings)
 		}
@@ -231,8 +231,8 @@ func sources(t *testing.T, eps []fabric.Endpoint) {
 	go hand.goOn(all) // for the end
 }
 
-// sharing checks what is said of common memory: peers see what a rank writes to what it shares, or
-// there is none.
+// sharing checks shared memory, if there is any: peers see what a rank writes to the memory that it
+// shares.
 func sharing(t *testing.T, eps []fabric.Endpoint) {
 	bindAll(t, eps)
 	for i, e := range eps {
@@ -242,12 +242,12 @@ func sharing(t *testing.T, eps []fabric.Endpoint) {
 				require.ErrorIs(t, err, fabric.ErrUnsupported)
 				continue
 			}
-			if err != nil { // of itself, where all are in one address space
+			if err != nil { // a rank's own memory, where all ranks are in one address space
 				require.ErrorIs(t, err, fabric.ErrUnsupported)
 				continue
 			}
 			require.NotEmpty(t, mem)
-			require.Zero(t, mem[i], "nobody has written it")
+			require.Zero(t, mem[i], "not written yet")
 			mem[i] = byte(10 + p)
 		}
 	}
@@ -307,14 +307,14 @@ func nested(t *testing.T, eps []fabric.Endpoint) {
 	require.Len(t, sinks[1].wait(11), 11)
 }
 
-// push checks that transfers arrive whole where they are expected, of every size and many at once,
-// with frames in between.
+// push checks that many transfers of various sizes, with frames in between, arrive whole where they
+// are expected.
 func push(t *testing.T, eps []fabric.Endpoint) {
 	sinks := bindAll(t, eps)
 	limit := cmp.Or(eps[0].Caps(1).MaxFrame, 1<<20)
 	sizes := []int{1, 7, 4096, 65535, 1 << 18, limit, limit + 1, 3*limit - 5}
 	var both sync.WaitGroup
-	data, place := make([][]byte, len(sizes)), make([][]byte, len(sizes))
+	data, dst := make([][]byte, len(sizes)), make([][]byte, len(sizes))
 	ends := make([]atomic.Int32, 2*len(sizes))
 	end := func(i int) func(error) {
 		both.Add(1)
@@ -326,8 +326,8 @@ func push(t *testing.T, eps []fabric.Endpoint) {
 		}
 	}
 	for i, n := range sizes {
-		data[i], place[i] = fill(make([]byte, n), uint64(i)), make([]byte, n)
-		eps[1].Expect(0, uint64(i)+1, place[i], end(2*i))
+		data[i], dst[i] = fill(make([]byte, n), uint64(i)), make([]byte, n)
+		eps[1].Expect(0, uint64(i)+1, dst[i], end(2*i))
 	}
 	for i := range sizes {
 		eps[0].Push(1, uint64(i)+1, data[i], end(2*i+1))
@@ -337,43 +337,43 @@ func push(t *testing.T, eps []fabric.Endpoint) {
 	for i := range sizes {
 		require.EqualValues(t, 1, ends[2*i].Load())
 		require.EqualValues(t, 1, ends[2*i+1].Load())
-		require.True(t, bytes.Equal(data[i], place[i]), "%d bytes", sizes[i])
+		require.True(t, bytes.Equal(data[i], dst[i]), "%d bytes", sizes[i])
 	}
 	require.Len(t, sinks[1].wait(len(sizes)), len(sizes))
 }
 
 // oneself checks transfers from a rank to itself: one that is expected, one that is not, and one
-// that was taken back.
+// whose expectation was taken back.
 func oneself(t *testing.T, eps []fabric.Endpoint) {
 	bindAll(t, eps)
-	place := make([]byte, 10)
+	dst := make([]byte, 10)
 	ended, pushed := make(chan error, 4), make(chan error, 4)
 	push := func(key uint64, data string) error {
 		eps[1].Push(1, key, []byte(data), func(err error) { pushed <- err })
 		return <-pushed
 	}
-	expect := func(key uint64) { eps[1].Expect(1, key, place, func(err error) { ended <- err }) }
+	expect := func(key uint64) { eps[1].Expect(1, key, dst, func(err error) { ended <- err }) }
 	expect(1)
-	require.NoError(t, push(2, "nobody has"))
+	require.NoError(t, push(2, "unexpected"))
 	require.Empty(t, ended)
 	require.NoError(t, push(1, "0123456789"))
 	require.NoError(t, <-ended)
-	require.Equal(t, "0123456789", string(place))
+	require.Equal(t, "0123456789", string(dst))
 	expect(3)
 	require.True(t, eps[1].Forget(1, 3))
 	require.NoError(t, push(3, "taken back"))
-	require.Equal(t, "0123456789", string(place))
+	require.Equal(t, "0123456789", string(dst))
 	require.NoError(t, push(1, "used twice"), "a key is used once")
-	require.Equal(t, "0123456789", string(place))
+	require.Equal(t, "0123456789", string(dst))
 	require.Empty(t, ended)
 	require.Empty(t, pushed)
 }
 
-// forget checks that what is taken back stays untouched, and that nobody else notices.
+// forget checks that memory is not written after Forget, and that other transfers are not affected.
 func forget(t *testing.T, eps []fabric.Endpoint) {
 	sinks := bindAll(t, eps)
-	place, other := make([]byte, 1<<16), make([]byte, 1<<16)
-	eps[1].Expect(0, 1, place, func(error) { t.Error("a transfer that was taken back has ended") })
+	dst, other := make([]byte, 1<<16), make([]byte, 1<<16)
+	eps[1].Expect(0, 1, dst, func(error) { t.Error("a transfer that was taken back has ended") })
 	require.True(t, eps[1].Forget(0, 1))
 	require.False(t, eps[1].Forget(0, 1))
 	var both tally
@@ -387,19 +387,19 @@ func forget(t *testing.T, eps []fabric.Endpoint) {
 	both.Wait()
 	require.Zero(t, both.failed.Load())
 	require.Equal(t, data, other)
-	require.Equal(t, make([]byte, 1<<16), place)
+	require.Equal(t, make([]byte, 1<<16), dst)
 	require.False(t, eps[1].Forget(0, 2))
 }
 
-// forgetInside checks that a handler can take back what a handler has just expected, and that the
-// peer's bytes go somewhere.
+// forgetInside checks that a handler can take back what it has just expected, and that the peer's
+// push ends nevertheless.
 func forgetInside(t *testing.T, eps []fabric.Endpoint) {
 	sinks := bindAll(t, eps)
 	const n = 1 << 18
-	place, data := make([]byte, n), bytes.Repeat([]byte("x"), n)
+	dst, data := make([]byte, n), bytes.Repeat([]byte("x"), n)
 	var forgotten, again bool
 	sinks[0].extra = func(src int, _ fabric.Frame) {
-		eps[0].Expect(src, 1, place, func(error) { t.Error("a transfer that was taken back has ended") })
+		eps[0].Expect(src, 1, dst, func(error) { t.Error("a transfer that was taken back has ended") })
 		forgotten, again = eps[0].Forget(src, 1), eps[0].Forget(src, 1)
 	}
 	require.NoError(t, eps[1].Send(0, fabric.Frame{}))
@@ -409,10 +409,10 @@ func forgetInside(t *testing.T, eps []fabric.Endpoint) {
 	pushed := make(chan error, 1)
 	eps[1].Push(0, 1, data, func(err error) { pushed <- err })
 	require.NoError(t, <-pushed)
-	require.Equal(t, make([]byte, n), place)
+	require.Equal(t, make([]byte, n), dst)
 }
 
-// closing checks that what never came ends with the endpoint.
+// closing checks that expected transfers end when the endpoint is closed.
 func closing(t *testing.T, eps []fabric.Endpoint) {
 	bindAll(t, eps)
 	ended := make(chan error, 2)
@@ -423,19 +423,19 @@ func closing(t *testing.T, eps []fabric.Endpoint) {
 	require.Error(t, <-ended)
 }
 
-// closedUnderEyes has goroutines look without end while their endpoint closes, on one processor.
-// Each of them comes again as soon as it has left, and goroutines take turns while one of them
-// looks: so whoever closes would never find that nobody does.
-func closedUnderEyes(t *testing.T, eps []fabric.Endpoint) {
+// closedWhilePolled checks that Close returns while goroutines poll without end, on one processor.
+// Each of them enters again as soon as it has left, and others run while one of them polls. So
+// there is never a moment at which Close could observe that no goroutine polls.
+func closedWhilePolled(t *testing.T, eps []fabric.Endpoint) {
 	_, engines := bindHeld(t, eps, nil)
 	l := engines[1]
 	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1))
-	var looking sync.WaitGroup
+	var polling sync.WaitGroup
 	over := make(chan struct{})
-	defer looking.Wait()
+	defer polling.Wait()
 	defer close(over)
 	for range 4 {
-		looking.Go(func() {
+		polling.Go(func() {
 			woken := make(chan struct{}, 1)
 			for {
 				select {
@@ -450,20 +450,20 @@ func closedUnderEyes(t *testing.T, eps []fabric.Endpoint) {
 	require.NoError(t, eps[1].Close())
 }
 
-// flood has both ends answer each frame with a large transfer, from Deliver: if writing waited for
-// the other side to read, both would wait for ever.
+// flood has both ends answer each frame with a large transfer, from Deliver. If Push waited for the
+// other end to read, both ends would wait for ever.
 func flood(t *testing.T, eps []fabric.Endpoint) {
 	size := min(cmp.Or(eps[0].Caps(1).MaxFrame, 1<<20), 1<<20)
 	sinks := bindAll(t, eps)
 	const n = 8
 	data := [2][]byte{bytes.Repeat([]byte("a"), size), bytes.Repeat([]byte("b"), size)}
-	var places [2][n][]byte
+	var dst [2][n][]byte
 	var done sync.WaitGroup
 	done.Add(4 * n)
 	for i, s := range sinks {
 		for k := range n {
-			places[i][k] = make([]byte, size)
-			eps[i].Expect(1-i, uint64(k)+1, places[i][k], func(error) { done.Done() })
+			dst[i][k] = make([]byte, size)
+			eps[i].Expect(1-i, uint64(k)+1, dst[i][k], func(error) { done.Done() })
 		}
 		s.extra = func(src int, f fabric.Frame) {
 			eps[i].Push(src, f.Head[0], data[i], func(error) { done.Done() })
@@ -483,7 +483,7 @@ func flood(t *testing.T, eps []fabric.Endpoint) {
 		for _, g := range s.wait(n) {
 			require.Equal(t, data[1-i], g.data)
 		}
-		for _, p := range places[i] {
+		for _, p := range dst[i] {
 			require.True(t, bytes.Equal(data[1-i], p))
 		}
 	}
@@ -508,8 +508,8 @@ func limits(t *testing.T, eps []fabric.Endpoint) {
 	}
 }
 
-// drop checks that a peer of which the layer above says that it is lost is gone, with all that was
-// under way, and that others are not.
+// drop checks that Drop ends the communication with a peer, with all that was under way, and that
+// other peers are not affected.
 func drop(t *testing.T, eps []fabric.Endpoint) {
 	sinks := bindAll(t, eps)
 	d := eps[0]
@@ -534,12 +534,12 @@ func drop(t *testing.T, eps []fabric.Endpoint) {
 	require.Error(t, <-ended)
 	eps[0].Expect(1, 2, make([]byte, 10), end)
 	require.Error(t, <-ended)
-	// Others go on.
-	place := make([]byte, 1<<16)
-	eps[2].Expect(0, 5, place, end)
+	// The others continue.
+	dst := make([]byte, 1<<16)
+	eps[2].Expect(0, 5, dst, end)
 	eps[0].Push(2, 5, append(make([]byte, 1<<16-1), 'x'), func(error) {})
 	require.NoError(t, <-ended)
-	require.EqualValues(t, 'x', place[1<<16-1])
+	require.EqualValues(t, 'x', dst[1<<16-1])
 	require.NoError(t, eps[2].Send(1, word(4)))
 	require.EqualValues(t, 4, sinks[1].wait(1)[2].head[0])
 	require.NoError(t, eps[0].Close())

@@ -13,20 +13,20 @@ import (
 	"weft/internal/fabric"
 )
 
-// RunGrowing checks that ranks join a running job and leave it. open returns the connected
-// endpoints of size ranks, and what makes the endpoint of a further one, below room, when the
-// others know of it.
+// RunGrowing checks that ranks can join a running job and leave it. open returns the connected
+// endpoints of size ranks, and a function that makes the endpoint of a further rank, below room,
+// after the others have grown.
 func RunGrowing(t *testing.T, open func(t *testing.T, size, room int) (eps []fabric.Endpoint, join func(rank int) fabric.Endpoint)) {
 	const size, room = 2, 5
 	eps, join := open(t, size, room)
 	sinks := bindAll(t, eps)
-	seen := make([]int, room) // frames that have been looked at, by rank
+	seen := make([]int, room) // number of frames that have been checked, by rank
 
-	// The first two talk all the while.
+	// The first two exchange transfers all the time.
 	over, talk := make(chan struct{}), sync.WaitGroup{}
 	quiet := sync.OnceFunc(func() { close(over); talk.Wait() })
 	defer quiet()
-	a, b, place := eps[0], eps[1], make([]byte, 1000)
+	a, b, dst := eps[0], eps[1], make([]byte, 1000)
 	talk.Go(func() {
 		for key := uint64(1 << 40); ; key++ {
 			select {
@@ -35,8 +35,8 @@ func RunGrowing(t *testing.T, open func(t *testing.T, size, room int) (eps []fab
 			default:
 			}
 			ended := make(chan error, 1)
-			b.Expect(0, key, place, func(err error) { ended <- err })
-			a.Push(1, key, make([]byte, len(place)), func(error) {})
+			b.Expect(0, key, dst, func(err error) { ended <- err })
+			a.Push(1, key, make([]byte, len(dst)), func(error) {})
 			if err := <-ended; err != nil {
 				t.Errorf("a transfer between ranks that stay: %v", err)
 				return
@@ -66,7 +66,7 @@ func RunGrowing(t *testing.T, open func(t *testing.T, size, room int) (eps []fab
 		for _, e := range eps[:size] {
 			require.ErrorIs(t, e.Grow(rank-1), fabric.ErrRank, "ranks are only added")
 			require.NoError(t, e.Grow(rank+1))
-			require.NoError(t, e.Grow(rank+1), "it is so already")
+			require.NoError(t, e.Grow(rank+1), "the size already")
 			require.Equal(t, rank+1, e.Size())
 		}
 		e := join(rank)
@@ -90,7 +90,7 @@ func RunGrowing(t *testing.T, open func(t *testing.T, size, room int) (eps []fab
 	require.ErrorIs(t, eps[0].Grow(room), fabric.ErrClosed)
 }
 
-// relay sends frames by way of another rank: they come as those of their origin.
+// relay sends frames via another rank. They arrive with the rank of their origin.
 func relay(t *testing.T, eps []fabric.Endpoint) {
 	sinks := bindAll(t, eps)
 	passed := make(chan error, 8)

@@ -20,7 +20,7 @@ import (
 	"weft/internal/fabric"
 )
 
-// fill writes n bytes that depend on what they are of, and where.
+// fill fills b with bytes that depend on seed and on their offsets.
 func fill(b []byte, seed uint64) []byte {
 	for i := range b {
 		b[i] = byte(uint64(i)*7 + uint64(i)>>8 + seed)
@@ -28,7 +28,7 @@ func fill(b []byte, seed uint64) []byte {
 	return b
 }
 
-// headOf is a head of which each word says whose it is.
+// headOf is a head whose words depend on seed and on their indices.
 func headOf(seed uint64) (h [fabric.HeadWords]uint64) {
 	for w := range h {
 		h[w] = uint64(w)<<60 | seed<<8 | uint64(w)
@@ -36,7 +36,7 @@ func headOf(seed uint64) (h [fabric.HeadWords]uint64) {
 	return h
 }
 
-// word is a frame of which the head begins with w.
+// word is a frame whose head begins with w.
 func word(w uint64) fabric.Frame { return fabric.Frame{Head: [fabric.HeadWords]uint64{w}} }
 
 // tally waits for ends, and counts those with an error.
@@ -52,7 +52,7 @@ func (y *tally) end(err error) {
 	y.Done()
 }
 
-// edges are sizes around the bounds of fabrics, with and without a head before them.
+// edges returns sizes around the limits of fabrics, with and without a head.
 func edges(limit int) (sizes []int) {
 	const small, head = 8 + 8*fabric.HeadWords, 16 + 8*fabric.HeadWords
 	bounds := []int{0, limit, limit / 2, limit / 4}
@@ -70,8 +70,8 @@ func edges(limit int) (sizes []int) {
 	return slices.Compact(sizes)
 }
 
-// bounds checks that frames and transfers of every size around a bound come as they were sent, in
-// order, from memory that is used again at once.
+// bounds checks that frames and transfers of every size around a limit arrive as they were sent, in
+// order, though the sender reuses its memory at once.
 func bounds(t *testing.T, eps []fabric.Endpoint) {
 	sinks := bindAll(t, eps)
 	limit := cmp.Or(eps[0].Caps(1).MaxFrame, 1<<20)
@@ -82,28 +82,28 @@ func bounds(t *testing.T, eps []fabric.Endpoint) {
 	}
 	for i, g := range sinks[1].wait(len(sizes)) {
 		require.Equal(t, headOf(uint64(i)), g.head, "%d bytes", sizes[i])
-		require.True(t, bytes.Equal(fill(data[:sizes[i]], uint64(i)), g.data), "%d bytes, of which %d have come", sizes[i], len(g.data))
+		require.True(t, bytes.Equal(fill(data[:sizes[i]], uint64(i)), g.data), "%d bytes, of which %d have arrived", sizes[i], len(g.data))
 	}
-	// The same as transfers, with nothing around them touched.
+	// The same for transfers; memory around the expected bytes is not written.
 	sizes = edges(4*limit + 1)[1:]
 	for i, n := range sizes {
 		const guard = 64
-		place := bytes.Repeat([]byte{0xa5}, n+2*guard)
+		dst := bytes.Repeat([]byte{0xa5}, n+2*guard)
 		from := fill(make([]byte, n), uint64(i))
 		ends := make(chan error, 4)
-		eps[1].Expect(0, uint64(i), place[guard:guard+n], func(err error) { ends <- err })
+		eps[1].Expect(0, uint64(i), dst[guard:guard+n], func(err error) { ends <- err })
 		eps[0].Push(1, uint64(i), from, func(err error) { ends <- err })
 		for range 2 {
 			require.NoError(t, <-ends)
 		}
 		require.Empty(t, ends)
-		require.True(t, bytes.Equal(from, place[guard:guard+n]), "%d bytes", n)
-		require.Equal(t, bytes.Repeat([]byte{0xa5}, 2*guard), append(bytes.Clone(place[:guard]), place[guard+n:]...), "%d bytes", n)
+		require.True(t, bytes.Equal(from, dst[guard:guard+n]), "%d bytes", n)
+		require.Equal(t, bytes.Repeat([]byte{0xa5}, 2*guard), append(bytes.Clone(dst[:guard]), dst[guard+n:]...), "%d bytes", n)
 	}
 }
 
-// Crumbs checks connections that cut what goes over them into small pieces. connected is called
-// when there is one.
+// Crumbs tests connections that deliver bytes in small pieces. It calls connected when the two
+// ranks are connected.
 func Crumbs(t *testing.T, eps []fabric.Endpoint, connected func()) {
 	sinks := bindAll(t, eps)
 	require.NoError(t, eps[1].Send(0, fabric.Frame{})) // rank 1 connects
@@ -112,12 +112,12 @@ func Crumbs(t *testing.T, eps []fabric.Endpoint, connected func()) {
 	sizes := []int{0, 1, 7, 55, 56, 57, 1023, 1024, 1025, 65479, 65480, 65481, 70000}
 	ends := make(chan error, 2*len(sizes))
 	end := func(err error) { ends <- err }
-	places := make([][]byte, len(sizes))
+	dst := make([][]byte, len(sizes))
 	for i, n := range sizes {
 		data := fill(make([]byte, n), uint64(i))
 		if n > 0 {
-			places[i] = make([]byte, n)
-			eps[1].Expect(0, uint64(i), places[i], end)
+			dst[i] = make([]byte, n)
+			eps[1].Expect(0, uint64(i), dst[i], end)
 			eps[0].Push(1, uint64(i), data, end)
 		}
 		require.NoError(t, eps[0].Send(1, fabric.Frame{Head: headOf(uint64(i)), Data: bytes.Clone(data)}))
@@ -129,13 +129,13 @@ func Crumbs(t *testing.T, eps []fabric.Endpoint, connected func()) {
 	for range 2 * (len(sizes) - 1) {
 		require.NoError(t, <-ends)
 	}
-	for i, p := range places {
+	for i, p := range dst {
 		require.True(t, bytes.Equal(fill(make([]byte, sizes[i]), uint64(i)), p), "%d bytes", sizes[i])
 	}
 }
 
-// gate has a handler stand still until it is opened. In a fabric that delivers on the sender's
-// goroutine it would hold the sender: there it is open.
+// gate blocks a handler until open is called. In a fabric that delivers on the sender's goroutine,
+// the gate would block the sender: there it is open from the start.
 func gate(eps []fabric.Endpoint, s *sink, each func(src int, f fabric.Frame)) (open func()) {
 	held := make(chan struct{})
 	open = sync.OnceFunc(func() { close(held) })
@@ -151,9 +151,9 @@ func gate(eps []fabric.Endpoint, s *sink, each func(src int, f fabric.Frame)) (o
 	return open
 }
 
-// backlog has several goroutines of two ranks send more than rings and sockets hold to one that
-// stands still, each from memory that it uses again at once, with transfers in between. All of it
-// comes, in the order of each goroutine, with every byte.
+// backlog has several goroutines of two ranks send more than rings and sockets hold to a rank whose
+// handler is blocked. Each goroutine reuses its memory at once, and transfers go in between. All
+// bytes arrive, in the order of each goroutine.
 func backlog(t *testing.T, eps []fabric.Endpoint) {
 	const senders, frames = 2, 150
 	limit := min(cmp.Or(eps[0].Caps(1).MaxFrame, 64<<10), 64<<10)
@@ -182,10 +182,10 @@ func backlog(t *testing.T, eps []fabric.Endpoint) {
 		for s := range senders {
 			for k := range 5 {
 				key := uint64(s*5 + k)
-				data, place := fill(make([]byte, 300_000), key), make([]byte, 300_000)
-				pairs = append(pairs, [2][]byte{data, place})
+				data, dst := fill(make([]byte, 300_000), key), make([]byte, 300_000)
+				pairs = append(pairs, [2][]byte{data, dst})
 				transfers.Add(2)
-				eps[1].Expect(src, key, place, transfers.end)
+				eps[1].Expect(src, key, dst, transfers.end)
 				sent.Go(func() { eps[src].Push(1, key, data, transfers.end) })
 			}
 			sent.Go(func() {
@@ -214,7 +214,7 @@ func backlog(t *testing.T, eps []fabric.Endpoint) {
 	}
 }
 
-// sizeOf is the size of a frame: small mostly, so that many are queued whole and copied.
+// sizeOf is the size of a frame. Most are small, so that many whole frames are queued and copied.
 func sizeOf(seed uint64, limit int) uint64 {
 	var b [32]byte
 	binary.LittleEndian.PutUint64(b[:], seed)
@@ -225,52 +225,51 @@ func sizeOf(seed uint64, limit int) uint64 {
 	return r >> 8 % 2000
 }
 
-// late is how long callers have been asleep when something ends.
+// late is the time after which something ends: by then, all waiters have gone to sleep.
 const late = 300 * time.Millisecond
 
-// ends checks that an end that comes when all have long gone to sleep is heard by each that waits:
-// a transfer that is expected and one that nobody takes, each ends once, and a rank that goes on
-// does go on.
+// ends checks that an end wakes each waiter, though all have long gone to sleep. An expected
+// transfer and one that is not taken end once each. Ranks that are not affected continue.
 func ends(t *testing.T, open func(t *testing.T, n int) []fabric.Endpoint) {
 	why := errors.New("the reason")
 	var finish []func()
 	for name, row := range map[string]struct {
 		end   func(eps []fabric.Endpoint, unhold func())
-		fails bool // what rank 0 expects of rank 1
-		cut   bool // what it pushes is never taken
+		fails bool // the transfer that rank 0 expects from rank 1 fails
+		cut   bool // the transfer that rank 0 pushes fails
 	}{
-		"a frame comes":   {func(eps []fabric.Endpoint, _ func()) { _ = eps[1].Send(0, fabric.Frame{}) }, false, false},
-		"the bytes come":  {func(eps []fabric.Endpoint, _ func()) { eps[1].Push(0, 1, make([]byte, 1<<14), func(error) {}) }, false, false},
-		"it closes":       {func(eps []fabric.Endpoint, unhold func()) { unhold(); _ = eps[0].Close() }, true, false},
-		"the peer closes": {func(eps []fabric.Endpoint, unhold func()) { unhold(); _ = eps[1].Close() }, true, false},
-		"it drops":        {func(eps []fabric.Endpoint, _ func()) { eps[0].Drop(1, why) }, true, true},
+		"a frame arrives":  {func(eps []fabric.Endpoint, _ func()) { _ = eps[1].Send(0, fabric.Frame{}) }, false, false},
+		"the bytes arrive": {func(eps []fabric.Endpoint, _ func()) { eps[1].Push(0, 1, make([]byte, 1<<14), func(error) {}) }, false, false},
+		"it closes":        {func(eps []fabric.Endpoint, unhold func()) { unhold(); _ = eps[0].Close() }, true, false},
+		"the peer closes":  {func(eps []fabric.Endpoint, unhold func()) { unhold(); _ = eps[1].Close() }, true, false},
+		"it drops":         {func(eps []fabric.Endpoint, _ func()) { eps[0].Drop(1, why) }, true, true},
 	} {
 		eps := open(t, 3)
 		sinks := bindAll(t, eps)
 		if name == "the peer closes" && eps[0].Local(1) != nil || name == "it drops" && eps[0].Local(1) != nil {
-			continue // ranks of one process close together
+			continue // ranks of one process end together
 		}
 		unhold := gate(eps, sinks[1], nil)
 		t.Cleanup(unhold)
 		expected, pushed := make(chan error, 2), make(chan error, 2)
 		eps[0].Expect(1, 1, make([]byte, 1<<14), func(err error) { expected <- err })
-		require.NoError(t, eps[0].Send(1, fabric.Frame{})) // rank 1 stands still in it
+		require.NoError(t, eps[0].Send(1, fabric.Frame{})) // blocks rank 1's handler
 		sinksGot(sinks[1], 1)
 		require.NoError(t, eps[2].Send(0, fabric.Frame{}))
 		sinks[0].wait(1)
 		data := make([]byte, 32<<20)
-		if eps[0].Local(1) == nil { // else it is there at once
+		if eps[0].Local(1) == nil { // otherwise the bytes arrive at once
 			eps[1].Expect(0, 2, make([]byte, len(data)), func(error) {})
 			eps[0].Push(1, 2, data, func(err error) { pushed <- err })
 		}
 		finish = append(finish, func() {
 			require.Empty(t, expected)
-			require.Empty(t, pushed, "nobody takes it")
+			require.Empty(t, pushed, "rank 1 takes nothing")
 			row.end(eps, unhold)
 			if row.fails {
 				require.Error(t, <-expected)
 				require.Error(t, eps[0].Send(1, fabric.Frame{}))
-			} else if name == "the bytes come" {
+			} else if name == "the bytes arrive" {
 				require.NoError(t, <-expected)
 			} else {
 				sinks[0].wait(1)
@@ -289,22 +288,22 @@ func ends(t *testing.T, open func(t *testing.T, n int) []fabric.Endpoint) {
 			}
 		})
 	}
-	time.Sleep(late) // all of them
+	time.Sleep(late) // for all cases together
 	for _, f := range finish {
 		f()
 	}
 }
 
-// bothClose has two ranks close at once, each with more to write than the other has taken: each has
-// what the other has room for told, so that neither waits for as long as it would wait for a peer
-// that takes nothing.
+// bothClose has two ranks close at once, each with more to write than the other has taken. Each
+// closing rank must go on taking what the other writes. Otherwise both would wait for as long as
+// Close waits for a peer that takes nothing.
 func bothClose(t *testing.T, eps []fabric.Endpoint) {
 	sinks := bindAll(t, eps)
 	var wg sync.WaitGroup
 	opens := []func(){gate(eps, sinks[0], nil), gate(eps, sinks[1], nil)}
 	defer opens[0]()
 	defer opens[1]()
-	for i, e := range eps { // until they are connected
+	for i, e := range eps { // until the two are connected
 		require.NoError(t, e.Send(1-i, fabric.Frame{}))
 		sinksGot(sinks[1-i], 1)
 	}
@@ -322,7 +321,7 @@ func bothClose(t *testing.T, eps []fabric.Endpoint) {
 	require.Less(t, time.Since(start), 4*time.Second)
 }
 
-// sinksGot waits until a handler has been called so many times, whether it has returned or not.
+// sinksGot waits until a handler has been called n times, whether it has returned or not.
 func sinksGot(s *sink, n int) {
 	for here := 0; here < n; time.Sleep(time.Millisecond) {
 		s.mu.Lock()

@@ -14,7 +14,7 @@ import (
 	"weft/internal/progress"
 )
 
-// sink keeps what arrives.
+// sink is a handler that keeps the frames that arrive.
 type sink struct {
 	mu     sync.Mutex
 	got    []got
@@ -44,8 +44,8 @@ func (s *sink) Deliver(f *fabric.Frame) (met bool) {
 
 func (s *sink) Lost(src int, _ error) { s.lost <- src }
 
-// looking has goroutines poll all the time beside whatever is tested.
-var looking atomic.Bool
+// morePollers: additional goroutines poll all the time during the tests.
+var morePollers atomic.Bool
 
 // bindAll binds endpoints to sinks, and to engines that poll them.
 func bindAll(t *testing.T, eps []fabric.Endpoint) []*sink {
@@ -55,25 +55,25 @@ func bindAll(t *testing.T, eps []fabric.Endpoint) []*sink {
 
 // bindHeld is bindAll for engines whose own goroutines do not poll before hold is closed.
 func bindHeld(t *testing.T, eps []fabric.Endpoint, hold <-chan struct{}) (sinks []*sink, engines []*progress.Engine) {
-	var lookers sync.WaitGroup
+	var pollers sync.WaitGroup
 	over := make(chan struct{})
-	t.Cleanup(func() { close(over); lookers.Wait() })
+	t.Cleanup(func() { close(over); pollers.Wait() })
 	for _, e := range eps {
 		s := &sink{signal: make(chan struct{}, 1<<16), lost: make(chan int, 64)}
 		g := progress.New(e.Sources(), progress.Config{Ranks: 1, Hold: hold})
 		e.Bind(s, g)
 		sinks, engines = append(sinks, s), append(engines, g)
 		for k := range 2 {
-			if !looking.Load() || hold != nil {
+			if !morePollers.Load() || hold != nil {
 				break
 			}
-			lookers.Go(func() { look(g, k, over) })
+			pollers.Go(func() { pollRepeatedly(g, k, over) })
 		}
 	}
 	return sinks, engines
 }
 
-func look(g *progress.Engine, i int, over <-chan struct{}) {
+func pollRepeatedly(g *progress.Engine, i int, over <-chan struct{}) {
 	woken := make(chan struct{}, 1)
 	for ; ; i++ {
 		select {

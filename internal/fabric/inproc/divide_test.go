@@ -11,8 +11,8 @@ import (
 	"weft/internal/fabric/inproc"
 )
 
-// A run is divided as it was asked: parts in the order of ranks, none empty, the last one cut
-// short, and what is beyond the sum in parts of one.
+// Division returns the parts that Divide was given, in the order of ranks. No part is empty, the
+// last one is cut at n, and ranks beyond the sum are in parts of one rank.
 func TestDivision(t *testing.T) {
 	require.Nil(t, inproc.Division(t.Context(), 3))
 	for _, row := range []struct {
@@ -34,7 +34,7 @@ func TestDivision(t *testing.T) {
 	}
 }
 
-// Ranks of a part find each other's handlers, and nobody else's, though frames go everywhere.
+// Ranks of a part see the handlers of their own part only.
 func TestPart(t *testing.T) {
 	eps, err := inproc.New(5)
 	require.NoError(t, err)

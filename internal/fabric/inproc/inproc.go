@@ -3,7 +3,7 @@
 
 // Package inproc is the fabric between ranks of one process: a frame is delivered by calling the
 // destination's handler on the sender's goroutine. Nothing is queued and nothing is copied, so the
-// handler can move the payload straight from the sender's memory to where it belongs.
+// handler can copy the payload directly from the sender's memory to the receiver's.
 package inproc
 
 import (
@@ -14,9 +14,10 @@ import (
 	"weft/internal/fabric"
 )
 
-// EagerLimit is the advice of this fabric in bytes. Below it an unexpected message costs one more
-// copy (about a microsecond at this size, less than the wake-up that it saves the sender); above
-// it the sender waits, and the message is copied once. A guess, refined in comm's README.
+// EagerLimit is this fabric's Caps.EagerLimit, in bytes. Below it, an unexpected message costs one
+// more copy (about a microsecond at this size, less than the wake-up that the copy saves the
+// sender). Above it, the sender waits, and the message is copied once. A guess, refined in comm's
+// README.
 const EagerLimit = 16 << 10
 
 type endpoint struct {
@@ -48,14 +49,14 @@ func New(n int) ([]fabric.Endpoint, error) {
 	return eps, nil
 }
 
-// At returns the endpoint of another rank of the job of ep, which New has returned: one that has
-// joined, after Grow.
+// At returns the endpoint of another rank of ep's job, also of one that has joined by Grow. New has
+// returned ep.
 func At(ep fabric.Endpoint, rank int) fabric.Endpoint { return ep.(*endpoint).peers.At(rank) }
 
 func (e *endpoint) Rank() int { return e.rank }
 func (e *endpoint) Size() int { return len(e.peers.All()) }
 
-// Grow makes endpoints of the ranks that have joined.
+// Grow makes the endpoints of the ranks that have joined.
 func (e *endpoint) Grow(size int) error {
 	if e.closed.Load() {
 		return fabric.ErrClosed
@@ -69,13 +70,13 @@ func (e *endpoint) Caps(int) fabric.Caps {
 
 func (e *endpoint) Bind(h fabric.Handler, _ fabric.Progress) { e.handler = h }
 
-// Sources are none: frames come on their senders' goroutines.
+// Sources returns none: frames are delivered on their senders' goroutines.
 func (e *endpoint) Sources() []fabric.Source { return nil }
 
-// Shared is not needed: all memory is shared.
+// Shared returns ErrUnsupported: all memory of the process is shared.
 func (e *endpoint) Shared(int) ([]byte, error) { return nil, fabric.ErrUnsupported }
 
-// Drop does nothing.
+// Drop does nothing: the ranks of a process end together.
 func (e *endpoint) Drop(int, error) {}
 
 func (e *endpoint) Local(peer int) fabric.Handler { return e.peers.At(peer).handler }
@@ -132,15 +133,15 @@ func (e *endpoint) Close() error {
 type divisionKey struct{}
 
 // Divide returns a context under which a run in this process behaves as if its ranks were in
-// processes of these sizes, in the order of ranks: memory of another part is out of reach. It is
-// for tests of what is built on messages between processes. Ranks beyond the sum are in processes
-// of their own.
+// several processes of these sizes, in the order of ranks: a rank cannot reach the memory of
+// another part. Divide is for tests of code that sends messages between processes. Each rank beyond
+// the sum of the sizes is in a process of its own.
 func Divide(ctx context.Context, sizes ...int) context.Context {
 	return context.WithValue(ctx, divisionKey{}, sizes)
 }
 
-// Division returns where each part of a divided run of n ranks begins, and n; nil if the run is not
-// divided.
+// Division returns the first rank of each part of a divided run of n ranks, and n; nil if the run
+// is not divided.
 func Division(ctx context.Context, n int) []int {
 	sizes, ok := ctx.Value(divisionKey{}).([]int)
 	if !ok {
@@ -158,8 +159,7 @@ func Division(ctx context.Context, n int) []int {
 	return bounds
 }
 
-// Part returns the endpoints lo up to hi, which then do not know that the others are in the same
-// process.
+// Part returns the endpoints lo to hi-1, which treat the other ranks as being in other processes.
 func Part(eps []fabric.Endpoint, lo, hi int) []fabric.Endpoint {
 	var part []fabric.Endpoint
 	for _, ep := range eps[lo:hi] {
@@ -168,7 +168,7 @@ func Part(eps []fabric.Endpoint, lo, hi int) []fabric.Endpoint {
 	return part
 }
 
-// partial hides the peers outside of its part.
+// partial hides the handlers of the peers outside its part.
 type partial struct {
 	fabric.Endpoint
 	lo, hi int

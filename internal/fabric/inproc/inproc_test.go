@@ -51,7 +51,7 @@ type deaf struct{}
 func (deaf) Deliver(*fabric.Frame) bool { return false }
 func (deaf) Lost(int, error)            {}
 
-// A rank that has closed sends nothing and takes nothing, by frame or transfer, and others go on.
+// A closed rank sends nothing and receives nothing, by frame or transfer; other ranks continue.
 func TestClosedRank(t *testing.T) {
 	eps, err := inproc.New(3)
 	require.NoError(t, err)
@@ -75,7 +75,7 @@ func TestClosedRank(t *testing.T) {
 			require.Equal(t, want, push(from, to), "%d to %d", from, to)
 		}
 	}
-	// What is expected here ends once, as does what is expected later.
+	// A transfer that was expected before Close ends once, as does one that is expected later.
 	ends := 0
 	end := func(err error) {
 		require.Equal(t, fabric.ErrClosed, err)
@@ -88,9 +88,9 @@ func TestClosedRank(t *testing.T) {
 	require.Equal(t, 2, ends)
 }
 
-// A rank closes while others send to it, and it to them. Each send succeeds or is refused, and a
-// sender that was refused once is refused from then on.
-func TestCloseBesideSendsHammer(t *testing.T) {
+// A rank closes while it exchanges frames with others. Each send succeeds or is refused. After its
+// first refusal, a sender is always refused.
+func TestCloseDuringSendsHammer(t *testing.T) {
 	for range 50 {
 		eps, err := inproc.New(3)
 		require.NoError(t, err)

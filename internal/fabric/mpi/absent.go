@@ -7,27 +7,27 @@ package mpi
 
 import "weft/internal/fabric"
 
-// Built says whether this build has MPI.
+// Built reports whether this build has MPI.
 const Built = false
 
-// Version returns the MPI library's name and version; there is none.
+// Version returns the empty string, since there is no MPI library.
 func Version() string { return "" }
 
-// Process is this process as MPI knows it.
+// Process is a placeholder for builds without MPI.
 type Process struct{ Rank, Size int }
 
-// Start makes this process known to MPI.
+// Start returns ErrAbsent.
 func Start(*Launched) (*Process, error) { return nil, &Error{Op: "init", Rank: -1, Err: ErrAbsent} }
 
-// Exchange gives all processes what each has to say.
+// Exchange returns ErrAbsent.
 func (*Process) Exchange([]byte) ([][]byte, error) {
 	return nil, &Error{Op: "exchange", Rank: -1, Err: ErrAbsent}
 }
 
-// Open connects ranks of the MPI world.
+// Open returns ErrAbsent.
 func (*Process) Open([]int) (fabric.Endpoint, error) {
 	return nil, &Error{Op: "open", Rank: -1, Err: ErrAbsent}
 }
 
-// Finalize ends MPI.
+// Finalize returns ErrAbsent.
 func (*Process) Finalize() error { return &Error{Op: "finalize", Rank: -1, Err: ErrAbsent} }

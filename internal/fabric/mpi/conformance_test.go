@@ -22,16 +22,17 @@ import (
 	"weft/internal/fabric/fabrictest"
 )
 
-// The conformance suite holds all ends of a fabric in one hand. Here they are in several processes:
-// rank 0 of a job runs the suite, and has for each other rank a remote, which passes the calls on
-// to that rank's endpoint, and what the endpoint delivers and ends back.
+// The conformance suite uses all endpoints of a fabric in one process. Here they are in several
+// processes. Rank 0 of a job runs the suite, and has a remote for each other rank. The remote sends
+// calls to that rank's endpoint, which sends back what it delivers and the ends of transfers.
 
 const (
 	suiteRanks = 4
 	envSuite   = "WEFT_TEST_MPI_SUITE" // the directory with the socket
 )
 
-// request is a call of an endpoint; reply is its result, or what the endpoint has called.
+// request is a call of an endpoint's method; reply is the result, or a call that the endpoint has
+// made.
 type (
 	request struct {
 		What      string
@@ -57,7 +58,7 @@ type (
 
 var sentinels = []error{fabric.ErrClosed, fabric.ErrRank, fabric.ErrUnsupported}
 
-// wireError is an error that another process has had.
+// wireError is an error of another process.
 type wireError struct {
 	text string
 	is   error
@@ -88,7 +89,7 @@ func untext(s string) error {
 	return &wireError{text: s[1:], is: sentinels[s[0]-'0']}
 }
 
-// TestConformance runs the suite as a job, and so do the ranks of that job: see suite.
+// TestConformance starts the suite as a job. Rank 0 of that job runs this function, too: see suite.
 func TestConformance(t *testing.T) {
 	if process == nil {
 		out, err := job(t, suiteRanks, "suite", []string{"-test.run=^TestConformance$", "-test.v", "-test.timeout=90s"}, envSuite+"="+t.TempDir())
@@ -96,7 +97,7 @@ func TestConformance(t *testing.T) {
 		require.Contains(t, out, "--- PASS: TestConformance/")
 		return
 	}
-	remotes := meetRemotes(t)
+	remotes := acceptRemotes(t)
 	fabrictest.RunAlone(t, func(t *testing.T, n int) []fabric.Endpoint {
 		eps := make([]fabric.Endpoint, n)
 		for r := 1; r < n; r++ {
@@ -111,7 +112,7 @@ func TestConformance(t *testing.T) {
 			require.NoError(t, untext((<-remotes[r].replies).Err))
 		}
 		for _, ep := range eps {
-			require.ErrorIs(t, ep.Grow(n+1), fabric.ErrUnsupported, "mpirun has started all there are")
+			require.ErrorIs(t, ep.Grow(n+1), fabric.ErrUnsupported, "ranks cannot join")
 		}
 		t.Cleanup(func() {
 			var wg sync.WaitGroup
@@ -130,14 +131,14 @@ func TestConformance(t *testing.T) {
 	}
 }
 
-// What the suite writes before a call, its handlers read when another process has answered. That
-// passes through here, so that the race detector sees it.
+// Handlers of the suite read, after another process has answered, what the suite has written before
+// a call. Accesses to passed tell the race detector about that order.
 var passed atomic.Int64
 
 // near is the endpoint of rank 0.
 type near struct{ fabric.Endpoint }
 
-func (n near) Bind(h fabric.Handler, p fabric.Progress) { n.Endpoint.Bind(told{h}, p) }
+func (n near) Bind(h fabric.Handler, p fabric.Progress) { n.Endpoint.Bind(ordered{h}, p) }
 
 func (n near) Send(dst int, f fabric.Frame) error {
 	passed.Add(1)
@@ -150,20 +151,20 @@ func (n near) Relay(hop int, f fabric.Frame) error {
 }
 
 func (n near) Local(peer int) fabric.Handler {
-	if h, ok := n.Endpoint.Local(peer).(told); ok {
+	if h, ok := n.Endpoint.Local(peer).(ordered); ok {
 		return h.Handler
 	}
 	return nil
 }
 
-type told struct{ fabric.Handler }
+type ordered struct{ fabric.Handler }
 
-func (t told) Deliver(f *fabric.Frame) bool {
+func (t ordered) Deliver(f *fabric.Frame) bool {
 	passed.Load()
 	return t.Handler.Deliver(f)
 }
 
-// suite is the role of the ranks of that job.
+// suite is the role of the ranks of the job: rank 0 runs the tests, the others serve its calls.
 func suite(m *testing.M) int {
 	if process.Rank == 0 {
 		return m.Run()
@@ -181,7 +182,7 @@ func suite(m *testing.M) int {
 		return 1
 	}
 	a := &agent{enc: gob.NewEncoder(c)}
-	a.say(&reply{Peer: process.Rank})
+	a.send(&reply{Peer: process.Rank})
 	dec := gob.NewDecoder(c)
 	for {
 		var q request
@@ -196,14 +197,14 @@ func suite(m *testing.M) int {
 	}
 }
 
-// agent does what rank 0 wants of another rank.
+// agent makes the calls that rank 0 requests of another rank.
 type agent struct {
 	mu  sync.Mutex
 	enc *gob.Encoder
 	ep  fabric.Endpoint
 }
 
-func (a *agent) say(r *reply) {
+func (a *agent) send(r *reply) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if err := a.enc.Encode(r); err != nil {
@@ -212,11 +213,11 @@ func (a *agent) say(r *reply) {
 }
 
 func (a *agent) Deliver(f *fabric.Frame) bool {
-	a.say(&reply{What: "deliver", Peer: int(f.Origin), Target: f.Target, Head: f.Head, Data: f.Data})
+	a.send(&reply{What: "deliver", Peer: int(f.Origin), Target: f.Target, Head: f.Head, Data: f.Data})
 	return false
 }
 
-func (a *agent) Lost(src int, err error) { a.say(&reply{What: "lost", Peer: src, Err: text(err)}) }
+func (a *agent) Lost(src int, err error) { a.send(&reply{What: "lost", Peer: src, Err: text(err)}) }
 
 func (a *agent) do(q *request) {
 	r := &reply{What: "reply"}
@@ -235,24 +236,24 @@ func (a *agent) do(q *request) {
 	case "grow":
 		r.Err = text(a.ep.Grow(q.N))
 	case "expect":
-		place := make([]byte, q.N)
-		a.ep.Expect(q.Peer, q.Head[0], place, func(err error) {
-			a.say(&reply{What: "done", Key: q.Key, Data: place, Err: text(err)})
+		dst := make([]byte, q.N)
+		a.ep.Expect(q.Peer, q.Head[0], dst, func(err error) {
+			a.send(&reply{What: "done", Key: q.Key, Data: dst, Err: text(err)})
 		})
 	case "push":
 		a.ep.Push(q.Peer, q.Head[0], q.Data, func(err error) {
 			clear(q.Data)
-			a.say(&reply{What: "done", Key: q.Key, Err: text(err)})
+			a.send(&reply{What: "done", Key: q.Key, Err: text(err)})
 		})
 	case "forget":
 		r.Forgotten = a.ep.Forget(q.Peer, q.Head[0])
 	case "close":
 		r.Err = text(a.ep.Close())
 	}
-	a.say(r)
+	a.send(r)
 }
 
-// remote is an endpoint of another process.
+// remote stands for an endpoint of another process.
 type remote struct {
 	enc     *gob.Encoder
 	replies chan *reply
@@ -266,8 +267,8 @@ type remote struct {
 	events  chan *reply
 }
 
-// meetRemotes returns the remotes by rank.
-func meetRemotes(t *testing.T) []*remote {
+// acceptRemotes returns the remotes by rank.
+func acceptRemotes(t *testing.T) []*remote {
 	ln, err := net.Listen("unix", filepath.Join(os.Getenv(envSuite), "s"))
 	require.NoError(t, err)
 	remotes := make([]*remote, process.Size)
@@ -285,7 +286,7 @@ func meetRemotes(t *testing.T) []*remote {
 	return remotes
 }
 
-// read takes what comes. Events go through a queue: what they call waits for replies.
+// read reads replies and events. Events go through a queue, since their handlers wait for replies.
 func (r *remote) read(dec *gob.Decoder) {
 	for {
 		var m reply
@@ -300,7 +301,7 @@ func (r *remote) read(dec *gob.Decoder) {
 	}
 }
 
-// reset makes it the end of a new fabric.
+// reset returns a remote for an endpoint of a new fabric.
 func (r *remote) reset(rank, n int) *remote {
 	e := &remote{enc: r.enc, replies: r.replies, ends: map[uint64]func(*reply){}, last: r.last, rank: rank, n: n, bound: make(chan fabric.Handler, 1), events: r.events}
 	r.last += 1 << 32
@@ -347,9 +348,9 @@ func (r *remote) call(q *request, end func(*reply)) *reply {
 func (r *remote) Rank() int                  { return r.rank }
 func (r *remote) Size() int                  { return r.n }
 func (r *remote) Caps(int) fabric.Caps       { return caps }
-func (r *remote) Sources() []fabric.Source   { return nil } // its process polls them
+func (r *remote) Sources() []fabric.Source   { return nil } // the other process polls them
 func (r *remote) Shared(int) ([]byte, error) { return nil, fabric.ErrUnsupported }
-func (r *remote) Drop(int, error)            { panic("only rank 0 drops others") }
+func (r *remote) Drop(int, error)            { panic("only rank 0 drops peers") }
 
 func (r *remote) Bind(h fabric.Handler, _ fabric.Progress) { r.bound <- h }
 

@@ -21,27 +21,29 @@ import (
 	"weft/internal/fabric"
 )
 
-// shared are the words that Go and C both use; weft_shared of engine.h has the same layout and says
-// what they mean.
+// shared has the words that Go and C both use. weft_shared in engine.h has the same layout, and the
+// meanings.
 type shared struct {
-	seat, bell, stop, turns, deep, waits, polled atomic.Uint32
+	lock, queued, stop, activity, longSleep, sleeps, polled atomic.Uint32
 }
 
-// Endpoint is one rank's end.
+// Endpoint is one rank's endpoint.
 type Endpoint struct {
-	fabric.NoSource // Knock is not called, and there is nothing for Serve and Work
+	// RingDoorbell is not needed, since Arm never returns SomethingHere; Serve and Work have
+	// nothing to do.
+	fabric.NoSource
 
 	// Constant after construction.
 	process    *Process
 	rank, size int
-	longest    time.Duration
+	maxSleep   time.Duration
 	c          *C.weft_engine
 	number     C.weft_number // c
-	desk       *C.weft_desk
+	report     *C.weft_report
 	pin        runtime.Pinner // of s
 
-	handler  fabric.Handler  // set once by Bind, before frames are looked for
-	progress fabric.Progress // likewise; nil if nobody has bound anything
+	handler  fabric.Handler  // set once by Bind, before the first poll
+	progress fabric.Progress // likewise; nil if Bind was not called
 
 	_ [64]byte
 	s shared
@@ -49,37 +51,41 @@ type Endpoint struct {
 
 	queue queue
 
-	// Owned by who has the seat.
-	frame   fabric.Frame // that is delivered
-	todo    *op          // taken from the queue, not done yet
-	tags    tags
-	table   []*op // transfers by number
-	free    []uint64
-	expects map[transfer]*op
-	others  map[transfer]int // tags of pushes that are not those of their keys
-	lost    []error          // by rank: nothing more to it or from it
-	gone    []bool           // by rank: it has said that nothing more comes
-	left    int              // peers that have not said so, nor are lost
+	// Owned by the goroutine or thread that has the MPI lock.
+	frame      fabric.Frame // the frame that is being delivered
+	todo       *op          // operations taken from the queue, not done yet
+	tags       tags
+	table      []*op // transfers by number
+	free       []uint64
+	expects    map[transfer]*op
+	others     map[transfer]int // tags of pushes whose tags are not those of their keys
+	lost       []error          // by rank: why nothing goes to the rank or comes from it any more
+	peerClosed []bool           // by rank: its closing message has arrived
+	// number of peers that have not sent a closing message and are not lost
+	peersOpen int
 
-	closed  atomic.Bool
-	over    atomic.Bool   // nothing is done any more
-	faded   chan struct{} // closed when the watch has ended
-	orderly bool          // constant once faded is closed: all is given back to MPI
+	closed atomic.Bool
+	over   atomic.Bool // set at the end of release: queued operations are refused
+	// closed when the watch has ended, and the endpoint uses nothing of MPI any more
+	released chan struct{}
+	// constant once released is closed: everything was given back to MPI, and no peer was lost
+	orderly bool
 
 	bind  sync.Once
-	close func() error // end, once
+	close func() error // calls end, once
 }
 
-// transfer names a transfer: at its receiver by the sender's rank, at its sender by the receiver's.
+// transfer identifies a transfer. peer is the sender's rank at the receiver, and the receiver's at
+// the sender.
 type transfer struct {
 	peer int
 	key  uint64
 }
 
-func newEndpoint(p *Process, rank, size int, span uint64, longest time.Duration) *Endpoint {
-	// number 0 is of frames
-	e := &Endpoint{process: p, rank: rank, size: size, longest: longest, tags: tags{span: span}, table: []*op{nil},
-		expects: map[transfer]*op{}, others: map[transfer]int{}, lost: make([]error, size), gone: make([]bool, size), left: size - 1, faded: make(chan struct{})}
+func newEndpoint(p *Process, rank, size int, span uint64, maxSleep time.Duration) *Endpoint {
+	// number 0 means a frame
+	e := &Endpoint{process: p, rank: rank, size: size, maxSleep: maxSleep, tags: tags{span: span}, table: []*op{nil},
+		expects: map[transfer]*op{}, others: map[transfer]int{}, lost: make([]error, size), peerClosed: make([]bool, size), peersOpen: size - 1, released: make(chan struct{})}
 	e.close = sync.OnceValue(e.end)
 	e.pin.Pin(e)
 	return e
@@ -93,23 +99,23 @@ func (e *Endpoint) Rank() int { return e.rank }
 // Size returns the number of ranks.
 func (e *Endpoint) Size() int { return e.size }
 
-// Grow is refused: the processes of an MPI job are those that mpirun has started.
+// Grow returns ErrUnsupported: the processes of an MPI job are those that mpirun has started.
 func (e *Endpoint) Grow(int) error { return fabric.ErrUnsupported }
 
 // Caps returns the properties of the connection to a peer.
 func (e *Endpoint) Caps(int) fabric.Caps { return caps }
 
-// Sources is the endpoint.
+// Sources returns the endpoint.
 func (e *Endpoint) Sources() []fabric.Source { return []fabric.Source{e} }
 
-// Shared is not there.
+// Shared returns ErrUnsupported.
 func (e *Endpoint) Shared(int) ([]byte, error) { return nil, fabric.ErrUnsupported }
 
-// Bind sets the handler and begins to look for frames.
+// Bind sets the handler and starts the watch, which polls.
 func (e *Endpoint) Bind(h fabric.Handler, p fabric.Progress) {
 	e.bind.Do(func() {
 		e.handler, e.progress = h, p
-		// it ends when the endpoint is closed, and begins to fade; Process.Finalize waits for that
+		// ends after Close; then release runs, for which Process.Finalize waits
 		e.startWatch()
 	})
 }
@@ -157,13 +163,13 @@ func (e *Endpoint) pass(dst int, f *fabric.Frame) error {
 		fabric.Deliver(e.handler, f)
 		return nil
 	}
-	if e.sit() {
-		e.drain()
+	if e.tryLock() {
+		e.doQueued()
 		err := e.refusal(dst)
 		if err == nil {
 			err = e.sendNow(dst, kindFrame, f)
 		}
-		e.rise()
+		e.unlock()
 		return err
 	}
 	o := &op{kind: opFrame, peer: dst, frame: *f}
@@ -172,7 +178,7 @@ func (e *Endpoint) pass(dst int, f *fabric.Frame) error {
 	return nil
 }
 
-// Expect says where the bytes of a transfer are to be put.
+// Expect sets the memory for the bytes of a transfer.
 func (e *Endpoint) Expect(src int, key uint64, dst []byte, done func(error)) {
 	if err := e.check(src); err != nil {
 		done(err)
@@ -181,43 +187,43 @@ func (e *Endpoint) Expect(src int, key uint64, dst []byte, done func(error)) {
 	e.submit(newTransfer(opExpect, src, key, dst, done))
 }
 
-// Forget takes an expectation back. If MPI has already matched it, the transfer ends a moment
-// later, by done.
+// Forget takes an expectation back. If MPI has matched it already, Forget returns false, and the
+// transfer ends a moment later.
 func (e *Endpoint) Forget(src int, key uint64) bool {
 	if e.check(src) != nil {
 		return false
 	}
-	if !e.sit() {
-		if inside() { // it is this goroutine that has the seat
+	if !e.tryLock() {
+		if hasLock() { // waiting for the lock would wait for this goroutine itself
 			return e.unqueue(src, key) || e.forget(src, key)
 		}
-		for !e.sit() {
-			e.s.bell.Store(1)
+		for !e.tryLock() {
+			e.s.queued.Store(1)
 			runtime.Gosched()
 		}
 	}
-	e.drain()
+	e.doQueued()
 	ok := e.forget(src, key)
-	e.rise()
+	e.unlock()
 	return ok
 }
 
-// forget is Forget for who has the seat.
+// forget is Forget. The caller has the lock.
 func (e *Endpoint) forget(src int, key uint64) bool {
 	o := e.expects[transfer{src, key}]
-	return o != nil && !o.told && e.withdraw(o, fabric.ErrClosed)
+	return o != nil && !o.ended && e.withdraw(o, fabric.ErrClosed)
 }
 
-// unqueue takes an expectation back that is queued: where one handler expects and the next one
-// forgets, before the seat is free. What is queued is not done here, since that is for who has
-// called the handler.
+// unqueue removes a queued expectation: one handler has called Expect, and the next one calls
+// Forget, before the lock is free. unqueue does no queued operation: that is left to the caller of
+// the handler.
 func (e *Endpoint) unqueue(src int, key uint64) bool {
-	e.fetch()
+	e.takeQueued()
 	for at := &e.todo; *at != nil; at = &(*at).next {
 		if o := *at; o.kind == opExpect && o.peer == src && o.key == key {
 			*at = o.next
 			o.pin.Unpin()
-			C.weft_strays(e.c) // its sender may hear of the key all the same
+			C.weft_expect_strays(e.c) // the sender may learn the key nevertheless
 			return true
 		}
 	}
@@ -233,15 +239,15 @@ func (e *Endpoint) Push(dst int, key uint64, data []byte, done func(error)) {
 	e.submit(newTransfer(opPush, dst, key, data, done))
 }
 
-// Drop ends everything with a peer, which the layer above knows to be lost. What MPI has begun to
-// send to it, MPI keeps.
+// Drop ends the communication with a peer that the layer above knows to be lost. MPI keeps what it
+// has begun to send to the peer.
 func (e *Endpoint) Drop(peer int, err error) {
 	if e.check(peer) == nil && peer != e.rank {
 		e.submit(&op{kind: opDrop, peer: peer, err: &Error{Op: "drop", Rank: peer, Err: err}})
 	}
 }
 
-// newTransfer returns an operation that has its memory pinned.
+// newTransfer returns an operation whose memory is pinned.
 func newTransfer(kind opKind, peer int, key uint64, data []byte, done func(error)) *op {
 	o := &op{kind: kind, peer: peer, key: key, data: data, done: done}
 	if len(data) > 0 {
@@ -250,22 +256,22 @@ func newTransfer(kind opKind, peer int, key uint64, data []byte, done func(error
 	return o
 }
 
-// Close ends the rank's part. It waits until what is being sent is sent, and tells the peers, all
-// within Linger. The rest is done behind the scenes: until the peers have closed too, what they
-// send is taken and dropped.
+// Close waits until MPI has sent everything, and sends each peer a closing message, all within
+// Linger. Afterwards a goroutine receives and drops what the peers send, until they have closed
+// too.
 func (e *Endpoint) Close() error { return e.close() }
 
 func (e *Endpoint) end() error {
 	e.closed.Store(true)
-	e.Bind(nil, nil) // if nobody has: there is a watch then
+	e.Bind(nil, nil) // starts the watch if Bind was not called
 	until := time.Now().Add(Linger)
 	if e.progress != nil && !e.progress.Retire(e, Linger) {
-		return &Error{Op: "close", Rank: -1, Err: fmt.Errorf("somebody still looks at what has come, after %v", Linger)}
+		return &Error{Op: "close", Rank: -1, Err: fmt.Errorf("a goroutine still polls, or handles a frame, after %v", Linger)}
 	}
-	// What is sent is on its way before this side says that nothing more comes: a peer that has
-	// heard so from all may go, and then nobody would take the rest.
+	// MPI must have sent everything before the closing messages go out: a peer that has one from
+	// every rank may free its communicators, and would not receive the rest.
 	sent := e.pollUntil(until, func() bool { return e.todo == nil && e.queue.top.Load() == nil && C.weft_sending(e.c) == 0 })
-	e.take()
+	e.lock()
 	for r := range e.size {
 		if r != e.rank && e.lost[r] == nil {
 			_ = e.sendNow(r, kindBye, new(fabric.Frame))
@@ -273,34 +279,34 @@ func (e *Endpoint) end() error {
 	}
 	for _, o := range e.table {
 		if o != nil && o.kind == opExpect && e.withdraw(o, fabric.ErrClosed) {
-			e.tell(o, fabric.ErrClosed)
+			e.callDone(o, fabric.ErrClosed)
 		}
 	}
-	e.rise()
+	e.unlock()
 	sent = e.pollUntil(until, func() bool { return C.weft_sending(e.c) == 0 }) && sent
 	e.s.stop.Store(1)
-	C.weft_kick(e.c)
+	C.weft_wake_watch(e.c)
 	if !sent {
-		return &Error{Op: "close", Rank: -1, Err: fmt.Errorf("what was sent has not been taken within %v", Linger)}
+		return &Error{Op: "close", Rank: -1, Err: fmt.Errorf("MPI has not sent everything within %v", Linger)}
 	}
 	return nil
 }
 
-// fade is the watch's last duty: to take what comes until nothing more can come, and to give
-// everything back to MPI.
-func (e *Endpoint) fade() {
+// release runs after the watch has ended. It receives and drops messages until no more can arrive,
+// and gives everything back to MPI.
+func (e *Endpoint) release() {
 	for n := time.Duration(0); ; n++ {
-		e.take()
-		for e.turn(0) {
+		e.lock()
+		for e.pollLocked(0) {
 			n = 0
 		}
-		if e.left == 0 && C.weft_active(e.c) == 0 {
+		if e.peersOpen == 0 && C.weft_active(e.c) == 0 {
 			break
 		}
-		e.rise()
+		e.unlock()
 		time.Sleep(min(n*10*time.Microsecond, time.Millisecond))
 	}
-	// The seat is kept for ever. Who comes from here on queues, and sees over.
+	// The lock is never released. A goroutine that comes from here on queues, and sees over.
 	e.over.Store(true)
 	e.refuseQueued()
 	e.orderly = !slices.ContainsFunc(e.lost, func(err error) bool { return err != nil })
@@ -310,10 +316,10 @@ func (e *Endpoint) fade() {
 	} else {
 		C.weft_close(e.c, 0)
 	}
-	close(e.faded)
+	close(e.released)
 }
 
-// refuseQueued ends what was queued too late.
+// refuseQueued ends operations that were queued too late.
 func (e *Endpoint) refuseQueued() {
 	for o := e.queue.take(); o != nil; o = o.next {
 		if o.done != nil {
@@ -323,14 +329,14 @@ func (e *Endpoint) refuseQueued() {
 	}
 }
 
-// pollUntil makes progress until over, which is called with the seat, or the time is up. It returns
-// what over says last.
+// pollUntil polls until over returns true, or the time is up, and returns the last result of over.
+// over is called with the lock.
 func (e *Endpoint) pollUntil(until time.Time, over func() bool) bool {
 	for n := 0; ; n++ {
-		e.take()
-		e.turn(0)
+		e.lock()
+		e.pollLocked(0)
 		ok := over()
-		e.rise()
+		e.unlock()
 		switch {
 		case ok || time.Now().After(until):
 			return ok

@@ -13,8 +13,8 @@
 
 // ---- process-wide
 
-// weft_init initialises MPI. What the library has put in place of Go's signal handlers is taken out
-// again: Go's make panics of faults, and need a stack of their own.
+// weft_init initialises MPI. It restores the signal handlers of Go that the library has replaced:
+// Go's handlers turn faults into panics, and need their own stack.
 int weft_init(int *provided, int *rank, int *size, int *tag_ub, int *was) {
 	struct sigaction saved[65];
 	int have[65] = {0};
@@ -113,7 +113,7 @@ int weft_open(weft_engine **out, weft_shared *shared, const int *ranks, int n, i
 			if (local <= sysconf(_SC_NPROCESSORS_ONLN))
 				e->yield = ALONE;
 			else
-				e->desk.crowded = 1;
+				e->report.crowded = 1;
 		}
 	}
 	if (world != MPI_GROUP_NULL)
@@ -149,7 +149,7 @@ static void free_list(buffer *b) {
 void weft_close(weft_engine *e, int orderly) {
 	if (!orderly)
 		return; // MPI may still read and write all of this
-	// The held slots are not posted, and null; the others are, and nothing comes any more.
+	// The held slots are not posted, and null. The others are posted, and no message will arrive.
 	for (int i = 0; e->live && i < e->slots; i++)
 		if (e->posted[i] != MPI_REQUEST_NULL) {
 			MPI_Cancel(&e->posted[i]);
@@ -178,4 +178,4 @@ void weft_free(weft_engine *e) {
 	free(e);
 }
 
-weft_desk *weft_desk_of(weft_engine *e) { return &e->desk; }
+weft_report *weft_report_of(weft_engine *e) { return &e->report; }

@@ -15,13 +15,13 @@ import (
 	"weft/internal/leaktest"
 )
 
-// envRole says what a test binary that mpirun has started is to be.
+// envRole names the role of a test binary that mpirun has started.
 const envRole = "WEFT_TEST_MPI_ROLE"
 
 // roles are the programs of the jobs that tests start; each returns the exit status.
 var roles = map[string]func(p *Process) int{}
 
-// process is this process's, in a job.
+// process is this process in a job, nil outside.
 var process *Process
 
 func TestMain(m *testing.M) {
@@ -50,7 +50,7 @@ func TestMain(m *testing.M) {
 	os.Exit(status)
 }
 
-// job runs this test binary as n ranks, and returns what they have written and their exit status.
+// job runs this test binary as n ranks, and returns their output and how the job has ended.
 func job(t testing.TB, n int, role string, args []string, env ...string) (string, error) {
 	t.Helper()
 	return mpitest.Run(t, Version(), n, append([]string{os.Args[0]}, args...), append(env, envRole+"="+role)...)

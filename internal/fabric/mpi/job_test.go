@@ -25,7 +25,7 @@ import (
 	"weft/internal/progress"
 )
 
-// handler is what a rank of a job does with what comes.
+// handler handles the frames of a rank of a job.
 type handler struct {
 	deliver func(src int, f fabric.Frame)
 	lost    func(src int, err error)
@@ -51,7 +51,7 @@ func (h *handler) Lost(src int, err error) {
 	panic(fmt.Sprintf("rank %d is lost: %v", src, err))
 }
 
-// must ends a rank of a job that has failed.
+// must ends a rank of a job if err is not nil.
 func must(err error) {
 	if err != nil {
 		println("rank", process.Rank, err.Error())
@@ -59,9 +59,9 @@ func must(err error) {
 	}
 }
 
-// storm has all ranks send frames and transfers to all, from several goroutines, with so few tags
-// that transfers meet. Each transfer is announced by a frame with its key, as package comm does,
-// and half of its receivers wait by Look.
+// storm has all ranks send frames and transfers to all others, from several goroutines. There are
+// so few tags that transfers need the same one. Each transfer begins with frames that tell its key,
+// as in package comm. Two goroutines of each rank poll.
 func storm(p *Process) int {
 	seed, _ := strconv.Atoi(os.Getenv("WEFT_TEST_SEED"))
 	e, err := p.open(world(p), 256)
@@ -78,33 +78,33 @@ func storm(p *Process) int {
 		}
 		return b
 	}
-	const offer, wanted = 1, 2
-	var order sync.Map // by source and goroutine: the last id
+	const rts, cts = 1, 2 // kinds of frames: request to send, clear to send
+	var order sync.Map    // by source and goroutine: the last id
 	h := &handler{}
 	h.deliver = func(src int, f fabric.Frame) {
 		id := f.Head[1]
 		switch f.Head[0] {
-		case offer:
+		case rts:
 			frames.Add(1)
 			last, _ := order.Swap([2]uint64{uint64(src), id >> 32}, id)
 			if last != nil && last.(uint64) >= id {
-				must(fmt.Errorf("frame %x of rank %d came behind %x", id, src, last))
+				must(fmt.Errorf("frame %x of rank %d arrived after %x", id, src, last))
 			}
 			want := payload(src, p.Rank, id)
 			if !bytes.Equal(f.Data, want[:min(len(want), 100)]) {
 				must(errors.New("a frame has other bytes"))
 			}
-			place := make([]byte, len(want))
-			key := keys.Add(1) * 32 // eight tags for all of them
-			e.Expect(src, key, place, func(err error) {
+			dst := make([]byte, len(want))
+			key := keys.Add(1) * 32 // eight tags for all transfers
+			e.Expect(src, key, dst, func(err error) {
 				must(err)
-				if !bytes.Equal(place, want) {
-					must(fmt.Errorf("the transfer %d from rank %d has other bytes", key, src))
+				if !bytes.Equal(dst, want) {
+					must(fmt.Errorf("transfer %d from rank %d has other bytes", key, src))
 				}
 				here.Add(1)
 			})
-			must(e.Send(src, fabric.Frame{Head: [fabric.HeadWords]uint64{wanted, id, key}}))
-		case wanted:
+			must(e.Send(src, fabric.Frame{Head: [fabric.HeadWords]uint64{cts, id, key}}))
+		case cts:
 			data := payload(p.Rank, src, id)
 			e.Push(src, f.Head[2], data, func(err error) {
 				must(err)
@@ -123,7 +123,7 @@ func storm(p *Process) int {
 					}
 					id := uint64(g)<<32 | uint64(seed+i+1)
 					data := payload(p.Rank, dst, id)
-					must(e.Send(dst, fabric.Frame{Head: [fabric.HeadWords]uint64{offer, id}, Data: data[:min(len(data), 100)]}))
+					must(e.Send(dst, fabric.Frame{Head: [fabric.HeadWords]uint64{rts, id}, Data: data[:min(len(data), 100)]}))
 				}
 			}
 		})
@@ -146,7 +146,7 @@ func storm(p *Process) int {
 	return 0
 }
 
-// faults looks whether faults are still Go's after MPI has been initialised.
+// faults checks that Go still handles faults after MPI_Init.
 func faults(p *Process) int {
 	defer func() {
 		if recover() == nil {
@@ -159,36 +159,36 @@ func faults(p *Process) int {
 	return 7
 }
 
-// idle reports the processor time of a rank that waits for a frame for a second.
+// idle prints the processor time of a rank that waits for a frame for a second.
 func idle(p *Process) int {
 	e, err := p.open(world(p), 1000)
 	must(err)
 	got := make(chan struct{}, 1)
 	bind(e, &handler{deliver: func(int, fabric.Frame) { got <- struct{}{} }})
 	time.Sleep(200 * time.Millisecond)
-	waits := e.s.waits.Load()
+	before := e.s.sleeps.Load()
 	if p.Rank == 0 {
 		time.Sleep(time.Second)
 		must(e.Send(1, fabric.Frame{}))
 	} else {
-		before := processorTime()
+		began := processorTime()
 		<-got
-		fmt.Printf("idle: %v of processor time, %d looks\n", processorTime()-before, e.s.waits.Load()-waits)
+		fmt.Printf("idle: %v of processor time, %d sleeps of the watch\n", processorTime()-began, e.s.sleeps.Load()-before)
 	}
 	must(e.Close())
 	return 0
 }
 
-// bad has rank 0 send what no endpoint sends.
+// bad has rank 0 send a message with an unknown tag.
 func bad(p *Process) int {
 	e, err := p.open(world(p), 1000)
 	must(err)
 	lost := make(chan error, 1)
 	bind(e, &handler{deliver: func(int, fabric.Frame) {}, lost: func(_ int, err error) { lost <- err }})
 	if p.Rank == 0 {
-		e.take()
+		e.lock()
 		must(e.sendNow(1, 99, new(fabric.Frame)))
-		e.rise()
+		e.unlock()
 		must(e.Send(1, fabric.Frame{}))
 	} else {
 		fmt.Println("lost:", <-lost)
@@ -205,7 +205,7 @@ func bad(p *Process) int {
 	return 0
 }
 
-// drop has rank 0 take rank 1 for lost, with all that is under way; rank 2 is not concerned.
+// drop has rank 0 drop rank 1, with everything that is under way. Rank 2 is not affected.
 func drop(p *Process) int {
 	e, err := p.open(world(p), 1000)
 	must(err)
@@ -226,42 +226,42 @@ func drop(p *Process) int {
 		}
 		for <-lost != 1 {
 		}
-		for e.Send(1, fabric.Frame{}) == nil { // it is queued where the watch has the seat
+		for e.Send(1, fabric.Frame{}) == nil { // Drop is queued while the watch has the lock
 			runtime.Gosched()
 		}
 		must(e.Send(2, fabric.Frame{}))
 	case 1:
-		<-got // so that it has not closed before
+		<-got // so that rank 1 does not close before
 	case 2:
 		if src := <-got; src != 0 {
 			must(fmt.Errorf("a frame of rank %d", src))
 		}
 		must(e.Send(1, fabric.Frame{}))
-		fmt.Println("the others go on")
+		fmt.Println("the others continue")
 	}
 	must(e.Close())
 	return 0
 }
 
-// alone is a list of ranks that is refused.
+// lists calls Open with lists of ranks that are refused, and then with each rank by itself.
 func lists(p *Process) int {
 	for _, l := range [][]int{{}, {p.Rank, p.Rank}, {-1, p.Rank}, {p.Size, p.Rank}, {(p.Rank + 1) % p.Size}} {
 		if _, err := p.Open(l); !errors.Is(err, fabric.ErrRank) {
 			must(fmt.Errorf("the list %v: %w", l, err))
 		}
 	}
-	e, err := p.open([]int{p.Rank}, 1000) // each by itself
+	e, err := p.open([]int{p.Rank}, 1000) // each rank by itself
 	must(err)
 	if _, err := p.Open([]int{p.Rank}); err == nil {
 		must(errors.New("two endpoints at a time"))
 	}
 	bind(e, &handler{})
-	place, done := make([]byte, 3), make(chan error, 2)
-	e.Expect(0, 5, place, func(err error) { done <- err })
+	dst, done := make([]byte, 3), make(chan error, 2)
+	e.Expect(0, 5, dst, func(err error) { done <- err })
 	e.Push(0, 5, []byte("abc"), func(err error) { done <- err })
 	must(<-done)
 	must(<-done)
-	if string(place) != "abc" {
+	if string(dst) != "abc" {
 		must(errors.New("a transfer to itself"))
 	}
 	must(e.Close())
@@ -294,20 +294,20 @@ func TestFaultsAreGos(t *testing.T) {
 func TestIdle(t *testing.T) { t.Log(succeed(t, 2, "idle")) }
 
 func TestBadMessage(t *testing.T) {
-	// a rank that is lost leaves without MPI_Finalize, and its launcher may complain
+	// a rank that has lost a peer ends without MPI_Finalize, so the launcher may report an error
 	out, _ := job(t, 2, "bad", nil)
 	require.Contains(t, out, "lost: mpi: receive, rank 0: bad message: its tag is 99")
 }
 
 func TestDrop(t *testing.T) {
 	out, _ := job(t, 3, "drop", nil) // as above
-	require.Contains(t, out, "the others go on")
+	require.Contains(t, out, "the others continue")
 	require.NotContains(t, out, "dropped", "%s", out)
 }
 
 func TestLists(t *testing.T) { require.Contains(t, succeed(t, 2, "lists"), "lists over") }
 
-// The library and its version have names.
+// Version returns the name and version of the library.
 func TestVersion(t *testing.T) {
 	require.Regexp(t, `^(Open MPI v|MPICH )\d+\.\d+`, Version())
 	require.Equal(t, "Open MPI v4.1.4", shorten("Open MPI v4.1.4, package: Debian OpenMPI, ident: 4.1.4\x00"))

@@ -71,5 +71,5 @@ func (c *counter) Deliver(*fabric.Frame) bool {
 }
 func (c *counter) Lost(r int, err error) { println("lost", r, err.Error()) }
 
-// WEFT_TEST_MPI_HOPS=200000 makes it a measurement.
+// With WEFT_TEST_MPI_HOPS=200000, the test is a measurement.
 func TestLatency(t *testing.T) { t.Log(succeed(t, 2, "latency")) }

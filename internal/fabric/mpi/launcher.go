@@ -12,8 +12,8 @@ import (
 	"weft/internal/fabric"
 )
 
-// Detect returns what the environment tells of an MPI launcher, nil if there is none or it is not
-// to count.
+// Detect returns the environment's information about an MPI launcher, nil if there is none or
+// WEFT_MPI=0 hides it.
 func Detect() (*Launched, error) {
 	use, err := env.UseMPI.Value()
 	if err != nil {
@@ -38,17 +38,17 @@ func Detect() (*Launched, error) {
 	if use == 1 {
 		return &Launched{Rank: -1, Size: -1}, nil
 	}
-	return nil, Strewn()
+	return nil, Unconnected()
 }
 
-// ErrStrewn is the error of a process that srun has started as one of several, and told nothing by
-// which these could meet.
-var ErrStrewn = errors.New("the processes cannot find each other")
+// ErrUnconnected is the error of a process that srun has started as one of several, without
+// information by which the processes could connect.
+var ErrUnconnected = errors.New("the processes cannot find each other")
 
-// Strewn returns an error if this process is one of several of a step of Slurm: nobody speaks PMI
-// with them, so each would be a job of its own. SLURM_NTASKS says nothing of that: batch scripts
-// have it too, which run once.
-func Strewn() error {
+// Unconnected returns an error if this process is one of several of a Slurm step: without PMI, each
+// process would be a job by itself. SLURM_NTASKS does not tell that, since batch scripts, which run
+// once, have it too.
+func Unconnected() error {
 	n, err := strconv.Atoi(env.Get(env.StepTasks))
 	if err != nil || n <= 1 {
 		return nil
@@ -59,11 +59,10 @@ func Strewn() error {
 	}
 	return &Error{Op: "environment", Rank: -1, Err: fmt.Errorf("%w: srun has started %d of this program (%s) without PMI, and each would run the whole job. Ways: %s; "+
 		"srun -n 1 weft run -n %d, which starts ranks on one node (weft run -listen and -join: on several); srun -n 1 for ranks as goroutines of one process; "+
-		"%s=1 if the MPI library finds the others by itself; %s=0 if each process is to run by itself", ErrStrewn, n, env.StepTasks, ways, n, env.UseMPI.Name, env.UseMPI.Name)}
+		"%s=1 if the MPI library finds the others by itself; %s=0 if each process is to run by itself", ErrUnconnected, n, env.StepTasks, ways, n, env.UseMPI.Name, env.UseMPI.Name)}
 }
 
-// Alone reports whether the launcher has started one process only, so that there is nothing to
-// connect.
+// Alone reports whether the launcher has started one process only: there is nothing to connect.
 func (l *Launched) Alone() bool { return l.Size == 1 }
 
 // Needed returns an error if the launcher has started several processes, and this build cannot
@@ -74,12 +73,12 @@ func (l *Launched) Needed() error {
 	}
 	err := ErrAbsent
 	if l.By != "" {
-		err = fmt.Errorf("%s has started it as rank %d of several, but %w; %s=0 has each process run by itself", l.By, l.Rank, ErrAbsent, env.UseMPI.Name)
+		err = fmt.Errorf("%s has started this process as rank %d of several, but %w; with %s=0 each process runs by itself", l.By, l.Rank, ErrAbsent, env.UseMPI.Name)
 	}
 	return &Error{Op: "init", Rank: -1, Err: err}
 }
 
-// agree compares what the launcher has told with what the library says.
+// agree compares the launcher's rank and size with those of the library.
 func (l *Launched) agree(library string, rank, size int) error {
 	if l.Size > 0 && size != l.Size || l.Rank >= 0 && rank != l.Rank && size == 1 {
 		of := ""
@@ -92,11 +91,11 @@ func (l *Launched) agree(library string, rank, size int) error {
 	return nil
 }
 
-// sketch is an endpoint that has properties, and nothing else.
+// sketch is an endpoint that has only properties.
 type sketch struct{ fabric.Endpoint }
 
-// Sketch returns an endpoint of which only Caps and Close may be called: MPI cannot be tried where
-// no launcher has started the program, and can be started once only.
+// Sketch returns an endpoint of which only Caps and Close may be called. A real one cannot be
+// opened on trial: without a launcher MPI cannot start, and it can start only once.
 func Sketch() (fabric.Endpoint, error) {
 	if !Built {
 		return nil, ErrAbsent

@@ -18,7 +18,7 @@ func TestDetect(t *testing.T) {
 		want *Launched
 		err  string
 	}{
-		{"nobody", nil, nil, ""},
+		{"no launcher", nil, nil, ""},
 		{"Open MPI", map[string]string{"OMPI_COMM_WORLD_RANK": "1", "OMPI_COMM_WORLD_SIZE": "4", "PMIX_RANK": "1"}, &Launched{By: env.Launchers[1].By, Rank: 1, Size: 4}, ""},
 		{"MPICH", map[string]string{"PMI_RANK": "0", "PMI_SIZE": "2"}, &Launched{By: env.Launchers[2].By, Rank: 0, Size: 2}, ""},
 		{"srun", map[string]string{"PMIX_RANK": "3", "SLURM_STEP_NUM_TASKS": "8"}, &Launched{By: env.Launchers[3].By, Rank: 3, Size: 8}, ""},
@@ -62,12 +62,12 @@ func TestNeeded(t *testing.T) {
 		return
 	}
 	require.NoError(t, (&Launched{By: "mpirun", Rank: 0, Size: 1}).Needed())
-	require.ErrorContains(t, (&Launched{By: "mpirun", Rank: 0, Size: 2}).Needed(), "mpirun has started it as rank 0 of several, but this program was built without MPI")
+	require.ErrorContains(t, (&Launched{By: "mpirun", Rank: 0, Size: 2}).Needed(), "mpirun has started this process as rank 0 of several, but this program was built without MPI")
 	require.ErrorIs(t, (&Launched{By: "srun", Rank: 1, Size: -1}).Needed(), ErrAbsent)
 	require.ErrorIs(t, (&Launched{Rank: -1, Size: -1}).Needed(), ErrAbsent)
 }
 
-// Without MPI, all that needs it says so.
+// In a build without MPI, everything that needs MPI returns ErrAbsent.
 func TestAbsent(t *testing.T) {
 	if Built {
 		t.Skip("this build has MPI")

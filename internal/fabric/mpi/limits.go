@@ -13,22 +13,23 @@ import (
 
 // Limits and times.
 const (
-	// EagerLimit is the advice of this fabric in bytes.
+	// EagerLimit is this fabric's Caps.EagerLimit, in bytes.
 	EagerLimit = 8 << 10
 	// MaxFrame is the largest payload of a frame in bytes.
 	MaxFrame = 16 << 10
-	// Linger bounds how long Close waits for what is under way, and then for the peers to close.
+	// Linger bounds how long Close waits for MPI to send everything, and then how long Finalize
+	// waits for the peers to close.
 	Linger = 5 * time.Second
-	// Gather bounds how long Open and Exchange, for which all ranks come together, wait for the
-	// ranks to close what was open before.
+	// Gather bounds how long Open and Exchange, which all ranks call, wait for the other ranks to
+	// close the previous endpoint.
 	Gather = time.Minute
 )
 
-// Launched is what the environment tells of an MPI launcher.
+// Launched is the environment's information about an MPI launcher.
 type Launched struct {
-	By   string // who has started this process; empty: WEFT_MPI=1 says that somebody has
-	Rank int    // -1: not told
-	Size int    // -1: not told
+	By   string // the launcher's name; empty: only WEFT_MPI=1 says that there is one
+	Rank int    // -1: unknown
+	Size int    // -1: unknown
 }
 
 var caps = fabric.Caps{Kind: "mpi", EagerLimit: EagerLimit, MaxFrame: MaxFrame}
@@ -37,21 +38,21 @@ var caps = fabric.Caps{Kind: "mpi", EagerLimit: EagerLimit, MaxFrame: MaxFrame}
 var (
 	// ErrAbsent is the error of a program that was built without MPI.
 	ErrAbsent = errors.New("this program was built without MPI; build it with CC=mpicc and -tags mpi")
-	// ErrLibrary is what the MPI library reports.
+	// ErrLibrary is the error of a call that the MPI library reports as failed.
 	ErrLibrary = errors.New("the MPI library reports an error")
-	// ErrFrame is the error of a message that is none of this fabric's.
+	// ErrFrame is the error of a message that does not follow this fabric's protocol.
 	ErrFrame = errors.New("bad message")
 )
 
 // Error is the error of an operation.
 type Error struct {
 	Op    string // "init", "send", "push", ...
-	Rank  int    // the peer; -1: none in particular
-	Class int    // MPI's error class; 0: it is no error of the library
+	Rank  int    // the peer; -1: no particular one
+	Class int    // MPI's error class; 0: not an error of the library
 	Err   error
 }
 
-// Error says what failed.
+// Error returns the operation, the rank and the cause.
 func (e *Error) Error() string {
 	if e.Rank >= 0 {
 		return fmt.Sprintf("mpi: %s, rank %d: %v", e.Op, e.Rank, e.Err)

@@ -8,10 +8,10 @@
 #include <sched.h>
 #include <stdlib.h>
 
-// What has become of it.
+// Polls for frames and for the ends of operations.
 
-// test looks at all outstanding requests. It returns whether there is something to tell.
-static int test(weft_engine *e) {
+// test_requests tests all outstanding requests. It returns whether there is something to report.
+static int test_requests(weft_engine *e) {
 	int count = 0;
 	int code = MPI_Testsome(e->n, e->req, &count, e->index, e->status);
 	if (code != MPI_SUCCESS && code != MPI_ERR_IN_STATUS) {
@@ -35,7 +35,7 @@ static int test(weft_engine *e) {
 			t->buf = NULL;
 			continue;
 		}
-		e->desk.under_way--;
+		e->report.under_way--;
 		int bytes = 0, cancelled = 0;
 		if (t->receive && err == MPI_SUCCESS) {
 			MPI_Test_cancelled(&e->status[k], &cancelled);
@@ -60,9 +60,9 @@ static int test(weft_engine *e) {
 	return e->over_n > 0;
 }
 
-// tell makes events of what has ended, and of a failure.
-static void tell(weft_engine *e) {
-	weft_desk *d = &e->desk;
+// report_ends makes events of the recorded ends, and of a failure.
+static void report_ends(weft_engine *e) {
+	weft_report *d = &e->report;
 	if (e->failed && d->n < WEFT_BATCH) {
 		d->ev[d->n++] = (weft_event){.kind = WEFT_FAILED, .peer = -1, .code = e->failed};
 		e->failed = 0;
@@ -76,9 +76,8 @@ static void tell(weft_engine *e) {
 	e->turn = 0;
 }
 
-// again posts the receives of the frames that the last events were of, which nobody uses any more.
-// It returns whether that was possible.
-static int again(weft_engine *e) {
+// repost posts the receives of the delivered frames again. It returns whether that was possible.
+static int repost(weft_engine *e) {
 	for (; e->held > 0; e->held--) {
 		int code = weft_post_slot(e, e->head);
 		if (code != MPI_SUCCESS) {
@@ -92,10 +91,10 @@ static int again(weft_engine *e) {
 	return 1;
 }
 
-// arrived makes an event of the oldest frame that there is no event of. It returns whether there is
-// one.
-static int arrived(weft_engine *e) {
-	weft_desk *d = &e->desk;
+// take_frame makes an event of the oldest frame that has none yet. It returns whether there is such
+// a frame.
+static int take_frame(weft_engine *e) {
+	weft_report *d = &e->report;
 	int i = e->head + e->held;
 	if (i >= e->slots)
 		i -= e->slots;
@@ -122,8 +121,8 @@ static int arrived(weft_engine *e) {
 	return 1;
 }
 
-// drop receives bytes that nobody expects any more, so that their sender is done with them.
-static void drop(weft_engine *e) {
+// drop_stray receives a message that is not expected any more, so that its sender can end it.
+static void drop_stray(weft_engine *e) {
 	MPI_Message m;
 	MPI_Status st;
 	int flag = 0, bytes = 0;
@@ -135,38 +134,38 @@ static void drop(weft_engine *e) {
 	free(sink);
 }
 
-// weft_poll looks at what is outstanding until there are events, which it leaves on the desk, the
-// bell rings, or it has looked spins times more.
+// weft_poll polls until there are events, which it puts into the report, or operations are queued,
+// or it has polled spins times more.
 void weft_poll(weft_engine *e, int spins) {
-	weft_desk *d = &e->desk;
+	weft_report *d = &e->report;
 	d->n = 0;
 	if (e->held)
-		again(e);
-	// Frames come first, since somebody may be waiting for one; but the transfers have their turn
-	// while frames keep coming.
+		repost(e);
+	// Frames are polled first, since a goroutine may wait for one. But the transfers are polled,
+	// too, while frames keep arriving.
 	if (e->n > 0 && e->turn >= BULK_EVERY)
-		test(e);
+		test_requests(e);
 	for (int i = 0;; i++) {
 		if (e->failed || e->over_n > 0) {
-			tell(e);
+			report_ends(e);
 			break;
 		}
-		if (e->live && arrived(e)) {
-			// A frame that was there before it was waited for is perhaps one of many. The next one
-			// of a conversation is not: it costs a look.
+		if (e->live && take_frame(e)) {
+			// A frame that was there at the first poll may be one of many. A frame that arrives
+			// later, as in a ping-pong, rarely is, and another test would cost time.
 			if (i == 0)
-				while (d->n < WEFT_BATCH && e->live && arrived(e))
+				while (d->n < WEFT_BATCH && e->live && take_frame(e))
 					;
 			break;
 		}
 		e->turn = 0;
-		if (e->n > 0 && test(e))
+		if (e->n > 0 && test_requests(e))
 			continue;
 		if (++e->idle >= STRAYS_EVERY && e->strays) {
 			e->idle = 0;
-			drop(e);
+			drop_stray(e);
 		}
-		if (i >= spins || LOAD(&e->shared->bell))
+		if (i >= spins || LOAD(&e->shared->queued))
 			return;
 		if (++e->polls % e->yield == 0)
 			sched_yield();
@@ -176,8 +175,8 @@ void weft_poll(weft_engine *e, int spins) {
 	e->idle = 0;
 }
 
-void weft_look(weft_number engine, int spins) {
+void weft_poll_go(weft_number engine, int spins) {
 	weft_engine *e = (weft_engine *)engine;
-	__atomic_store_n(&e->shared->turns, e->shared->turns + 1, __ATOMIC_RELAXED);
+	__atomic_store_n(&e->shared->activity, e->shared->activity + 1, __ATOMIC_RELAXED);
 	weft_poll(e, spins);
 }

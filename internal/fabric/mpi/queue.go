@@ -21,7 +21,8 @@ const (
 	opDrop
 )
 
-// op is something that is to be done by who has the seat, or a transfer that is being made.
+// op is an operation that waits for the goroutine that has the MPI lock, or a transfer that is
+// under way.
 type op struct {
 	next *op // in the queue
 
@@ -33,18 +34,18 @@ type op struct {
 	data  []byte       // of a transfer
 	done  func(error)
 
-	// Owned by who has the seat.
-	id   uint64         // of a transfer: its number in the table
-	tag  int            // of an expectation
-	left uint64         // pieces that have not ended
-	here uint64         // bytes that have come
-	err  error          // ends with this
-	told bool           // done was called
-	pin  runtime.Pinner // of a transfer's memory, which MPI has until left is zero
+	// Owned by the goroutine or thread that has the MPI lock.
+	id       uint64         // of a transfer: its number in the table
+	tag      int            // of an expectation
+	pieces   uint64         // number of pieces that have not ended
+	received uint64         // number of bytes that have arrived
+	err      error          // the transfer ends with this error
+	ended    bool           // done was called
+	pin      runtime.Pinner // of a transfer's memory, which MPI uses until pieces is zero
 }
 
-// queue takes operations from any goroutine. Who has the seat takes them all out, in the order in
-// which they were put in.
+// queue is a lock-free queue of operations. Any goroutine may push. The goroutine that has the MPI
+// lock takes all operations at once, in the order of the pushes.
 type queue struct{ top atomic.Pointer[op] }
 
 func (q *queue) push(o *op) {

@@ -12,7 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// What one goroutine has queued is taken in its order, and all is taken once.
+// Operations of one goroutine are taken in their order, and every operation is taken once.
 func TestQueueHammer(t *testing.T) {
 	const producers, each = 4, 2000
 	var q queue
@@ -39,25 +39,25 @@ func TestQueueHammer(t *testing.T) {
 func TestTags(t *testing.T) {
 	x := tags{span: 4}
 	take := func(peer int, key uint64) (int, bool) {
-		tag, other, ok := x.take(peer, key)
+		tag, other, ok := x.choose(peer, key)
 		require.True(t, ok)
 		return tag, other
 	}
 	tag, other := take(0, 6)
 	require.Equal(t, 2, tag)
 	require.False(t, other)
-	_, other = take(1, 6) // another peer's tags are others
+	_, other = take(1, 6) // another peer's tags are separate
 	require.False(t, other)
 	seen := map[int]bool{2: true}
-	for _, key := range []uint64{2, 10, 14} { // all want the tag 2
+	for _, key := range []uint64{2, 10, 14} { // the tag of all these keys is 2
 		tag, other := take(0, key)
 		require.True(t, other)
 		require.False(t, seen[tag])
 		seen[tag] = true
 	}
-	_, _, ok := x.take(0, 3)
-	require.False(t, ok, "there are only so many")
-	x.give(0, 1)
+	_, _, ok := x.choose(0, 3)
+	require.False(t, ok, "all tags are in use")
+	x.release(0, 1)
 	tag, other = take(0, 3)
 	require.Equal(t, 1, tag)
 	require.True(t, other)

@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-// What is begun, and taken back.
+// Begins and takes back operations.
 
 int weft_grow(weft_engine *e) {
 	if (e->n < e->cap)
@@ -38,12 +38,12 @@ void weft_release(weft_engine *e, buffer *b) {
 	*list = b;
 }
 
-// touched says that something was begun: the watch will look soon. README.md, "Who polls", has the
-// reason for the order.
-static void touched(weft_engine *e) {
-	__atomic_fetch_add(&e->shared->turns, 1, __ATOMIC_SEQ_CST);
-	if (LOAD(&e->shared->deep))
-		weft_kick(e);
+// count_activity counts an operation that was begun, and wakes the watch if it sleeps long.
+// README.md, "Polling", has the reason for the order (B1).
+static void count_activity(weft_engine *e) {
+	__atomic_fetch_add(&e->shared->activity, 1, __ATOMIC_SEQ_CST);
+	if (LOAD(&e->shared->long_sleep))
+		weft_wake_watch(e);
 }
 
 static buffer *obtain(weft_engine *e, int large) {
@@ -60,10 +60,10 @@ static buffer *obtain(weft_engine *e, int large) {
 void weft_refill(weft_engine *e) {
 	if (!e->next)
 		e->next = obtain(e, 0);
-	e->desk.out = e->next ? e->next->bytes : NULL;
+	e->report.out = e->next ? e->next->bytes : NULL;
 }
 
-// begin sends a buffer, which is given back when MPI is done with it: at once if *done.
+// begin sends a buffer. *done: MPI is done with the buffer already.
 static int begin(weft_engine *e, int dst, int tag, buffer *b, int n, int *done) {
 	MPI_Request r;
 	*done = 1;
@@ -72,7 +72,7 @@ static int begin(weft_engine *e, int dst, int tag, buffer *b, int n, int *done) 
 	int code = MPI_Isend(b->bytes, n, MPI_BYTE, dst, tag, e->frames, &r);
 	if (code != MPI_SUCCESS)
 		return code;
-	touched(e);
+	count_activity(e);
 	code = MPI_Test(&r, done, MPI_STATUS_IGNORE);
 	if (code != MPI_SUCCESS) {
 		*done = 1;
@@ -103,7 +103,7 @@ int weft_send_large(weft_engine *e, int dst, int tag, int hn, const char *data, 
 	buffer *b = obtain(e, 1);
 	if (!b)
 		return MPI_ERR_NO_MEM;
-	memcpy(b->bytes, e->desk.out, hn);
+	memcpy(b->bytes, e->report.out, hn);
 	memcpy(b->bytes + hn, data, dn);
 	int code = begin(e, dst, tag, b, hn + dn, &done);
 	if (done)
@@ -116,27 +116,27 @@ static void add(weft_engine *e, MPI_Request r, int peer, uint64_t id, int receiv
 	e->ent[e->n] = (entry){.id = id, .peer = peer, .receive = receive};
 	e->n++;
 	e->sends += !receive;
-	e->desk.under_way++;
+	e->report.under_way++;
 }
 
-// weft_finish tells the end of a piece.
+// weft_finish records the end of a piece, to be reported.
 void weft_finish(weft_engine *e, uint64_t id, int peer, uint64_t bytes, int code) {
 	if (e->over_n == e->over_cap) {
 		int cap = e->over_cap ? 2 * e->over_cap : 64;
 		ended *o = realloc(e->over, cap * sizeof *o);
 		if (!o)
-			abort(); // a completion that cannot be told is a hang
+			abort(); // without the report, the transfer would never end
 		e->over = o;
 		e->over_cap = cap;
 	}
 	e->over[e->over_n++] = (ended){id, bytes, peer, code};
 }
 
-// weft_push begins to send a transfer. Each of its pieces ends by an event of its own, also those
-// that could not begin.
+// weft_push begins to send a transfer. Each piece ends with its own event, also a piece that could
+// not begin.
 int weft_push(weft_engine *e, int dst, int tag, const char *data, uint64_t n, uint64_t id) {
 	int code = MPI_SUCCESS;
-	touched(e);
+	count_activity(e);
 	for (uint64_t off = 0; off < n; off += PIECE) {
 		int part = n - off < PIECE ? (int)(n - off) : PIECE;
 		MPI_Request r;
@@ -154,7 +154,7 @@ int weft_push(weft_engine *e, int dst, int tag, const char *data, uint64_t n, ui
 
 int weft_expect(weft_engine *e, int src, int tag, char *data, uint64_t n, uint64_t id) {
 	int code = MPI_SUCCESS;
-	touched(e);
+	count_activity(e);
 	for (uint64_t off = 0; off < n; off += PIECE) {
 		int part = n - off < PIECE ? (int)(n - off) : PIECE;
 		MPI_Request r;
@@ -170,8 +170,8 @@ int weft_expect(weft_engine *e, int src, int tag, char *data, uint64_t n, uint64
 	return code;
 }
 
-// weft_take_back withdraws an expectation, if no byte of it has been matched. Cancelling a receive
-// is local: it is cancelled, or it has met its message and ends when that is here.
+// weft_take_back withdraws an expectation if MPI has matched no piece of it. Cancelling a receive
+// is local: the receive is cancelled, or it has matched its message and ends when that has arrived.
 int weft_take_back(weft_engine *e, uint64_t id, uint64_t pieces) {
 	uint64_t have = 0, gone = 0;
 	e->strays = 1;
@@ -205,7 +205,7 @@ int weft_take_back(weft_engine *e, uint64_t id, uint64_t pieces) {
 			e->ent[n] = e->ent[i];
 			n++;
 		} else {
-			e->desk.under_way--;
+			e->report.under_way--;
 		}
 	}
 	e->n = n;
@@ -216,6 +216,6 @@ int weft_take_back(weft_engine *e, uint64_t id, uint64_t pieces) {
 	return 0;
 }
 
-void weft_strays(weft_engine *e) { e->strays = 1; }
+void weft_expect_strays(weft_engine *e) { e->strays = 1; }
 int weft_sending(weft_engine *e) { return e->sends; }
 int weft_active(weft_engine *e) { return e->n; }

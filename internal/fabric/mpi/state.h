@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The weft authors
 // SPDX-License-Identifier: Apache-2.0
 
-// What the C files of this package share.
+// Declarations that the C files of this package share.
 
 #ifndef WEFT_MPI_STATE_H
 #define WEFT_MPI_STATE_H
@@ -20,22 +20,22 @@
 #define STORE(p, v) __atomic_store_n((p), (v), __ATOMIC_SEQ_CST)
 
 enum {
-	// polls between two offers of the processor, if each rank of this machine has one,
+	// number of polls between two yields of the processor, if each rank of this machine has one,
 	ALONE = 1 << 14,
 	CROWDED = 8,        // and if not
-	BULK_EVERY = 8,     // events between two looks at the transfers while frames keep coming
-	STRAYS_EVERY = 16,  // idle polls between two looks for bytes that nobody expects
-	PIECE = 1 << 30     // bytes of one MPI message
+	BULK_EVERY = 8,     // number of frames between two polls of the transfers, while frames arrive
+	STRAYS_EVERY = 16,  // number of idle polls between two searches for stray messages
+	PIECE = 1 << 30     // largest number of bytes of one MPI message
 };
 
-// A send buffer. Small ones and large ones have lists of their own.
+// A send buffer. Small and large ones have separate lists.
 typedef struct buffer {
 	struct buffer *next;
 	int large;
 	_Alignas(8) char bytes[];
 } buffer;
 
-// What an outstanding request belongs to.
+// The frame or transfer of an outstanding request.
 typedef struct {
 	buffer *buf; // of a frame, or NULL
 	uint64_t id; // of a transfer
@@ -50,7 +50,7 @@ typedef struct {
 
 struct weft_engine {
 	weft_shared *shared;
-	weft_desk desk;
+	weft_report report;
 	MPI_Comm frames, bulk;
 	int rank, size;
 
@@ -60,7 +60,9 @@ struct weft_engine {
 	char *ring;
 	MPI_Request *posted;
 	int head;
-	int held; // so many from the head on are being used; they are posted again by the next poll
+	// number of receives, from head on, whose frames are being delivered; the next poll posts them
+	// again
+	int held;
 	int live; // receives are posted
 
 	// Outstanding sends, and receives of transfers.
@@ -71,33 +73,33 @@ struct weft_engine {
 	MPI_Status *status;
 	int sends;
 
-	// Ended transfers that have not been told yet.
+	// Ended pieces that are not reported yet.
 	ended *over;
 	int over_n, over_at, over_cap;
 
-	buffer *next; // desk.out is its bytes
+	buffer *next; // report.out is its bytes
 	buffer *small, *large;
-	int turn;   // events since the last look at the transfers
+	int turn;   // number of frames since the last poll of the transfers
 	unsigned polls, yield;
-	int idle;   // polls without an event
-	int failed; // code of a failure of none in particular
-	int strays; // something was cancelled: bytes may come that nobody expects
+	int idle;   // number of polls without an event
+	int failed; // code of a failure that belongs to no particular peer
+	int strays; // a receive was cancelled, so bytes may arrive that are not expected
 
-	// The watch, and its bed.
+	// The watch, and the condition on which it sleeps.
 	uintptr_t handle;
-	uint64_t longest;
+	uint64_t max_sleep;
 	pthread_mutex_t mu;
 	pthread_cond_t cond;
-	int kicked;
+	int woken;
 };
 
-// room for one more request; 0: no memory
+// makes room for one more request; 0: no memory
 int weft_grow(weft_engine *e);
 // posts a receive of a frame
 int weft_post_slot(weft_engine *e, int i);
-// a send buffer that MPI is done with
+// takes back a send buffer that MPI is done with
 void weft_release(weft_engine *e, buffer *b);
-// the end of a piece is to be told
+// records the end of a piece, to be reported
 void weft_finish(weft_engine *e, uint64_t id, int peer, uint64_t bytes, int code);
 
 #endif

@@ -14,7 +14,7 @@
 #include <sys/prctl.h>
 #endif
 
-// The watch polls when nobody else does.
+// The watch polls while no goroutine does.
 
 static uint64_t now(void) {
 	struct timespec t;
@@ -22,8 +22,9 @@ static uint64_t now(void) {
 	return (uint64_t)t.tv_sec * 1000000000u + t.tv_nsec;
 }
 
-// nap sleeps for a time, or until it is kicked. It returns whether it was.
-static int nap(weft_engine *e, uint64_t ns) {
+// sleep_until_woken sleeps for ns nanoseconds, or until weft_wake_watch. It returns whether it was
+// woken.
+static int sleep_until_woken(weft_engine *e, uint64_t ns) {
 	struct timespec t;
 #ifdef __APPLE__
 	t.tv_sec = ns / 1000000000u;
@@ -35,31 +36,32 @@ static int nap(weft_engine *e, uint64_t ns) {
 #endif
 	pthread_mutex_lock(&e->mu);
 	int err = 0;
-	while (!e->kicked && err == 0) {
+	while (!e->woken && err == 0) {
 #ifdef __APPLE__
 		err = pthread_cond_timedwait_relative_np(&e->cond, &e->mu, &t);
 #else
 		err = pthread_cond_timedwait(&e->cond, &e->mu, &t);
 #endif
 	}
-	int kicked = e->kicked;
-	e->kicked = 0;
+	int woken = e->woken;
+	e->woken = 0;
 	pthread_mutex_unlock(&e->mu);
-	return kicked;
+	return woken;
 }
 
-void weft_kick(weft_engine *e) {
+void weft_wake_watch(weft_engine *e) {
 	pthread_mutex_lock(&e->mu);
-	e->kicked = 1;
+	e->woken = 1;
 	pthread_cond_signal(&e->cond);
 	pthread_mutex_unlock(&e->mu);
 }
 
 enum {
 	SHORTEST = 20 * 1000, // ns
-	DRIVEN = 250 * 1000,  // ns: a sleep while others poll
-	LOOKED = 1000 * 1000, // ns: a sleep while a goroutine polls that kicks if it gives up
-	DEEP = 200 * 1000     // ns: from here on, who begins something kicks
+	AFTER_ACTIVITY = 250 * 1000,  // ns: sleep after others have begun something, or polled
+	// ns: sleep while a goroutine polls that wakes the watch if it gives up
+	WHILE_POLLED = 1000 * 1000,
+	LONG_SLEEP = 200 * 1000 // ns: from here on, a goroutine that begins something wakes the watch
 };
 
 static void *watch(void *arg) {
@@ -67,78 +69,78 @@ static void *watch(void *arg) {
 	weft_shared *s = e->shared;
 	uintptr_t handle = e->handle;
 #ifdef __linux__
-	prctl(PR_SET_TIMERSLACK, 1000UL); // ns; a thread's own
+	prctl(PR_SET_TIMERSLACK, 1000UL); // ns; of this thread only
 #endif
-	uint64_t last = now(); // when something happened
-	uint32_t turns = LOAD(&s->turns);
+	uint64_t last = now(); // when something last happened
+	uint32_t activity = LOAD(&s->activity);
 	while (!LOAD(&s->stop)) {
 		uint32_t was = 0;
-		if (__atomic_compare_exchange_n(&s->seat, &was, 1, 0, __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST)) {
-			int queued = LOAD(&s->bell);
-			int left = e->desk.n > 0; // somebody has the turn to poll, and will come for it
+		if (__atomic_compare_exchange_n(&s->lock, &was, 1, 0, __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST)) {
+			int queued = LOAD(&s->queued);
+			int left = e->report.n > 0; // the goroutine that has the turn will come for it
 			if (!queued && !left)
 				weft_poll(e, 0);
-			if (queued || e->desk.n > 0) {
-				weftWatched(handle); // which gives up the seat
+			if (queued || e->report.n > 0) {
+				weftWatchFound(handle); // releases the lock
 				last = now();
 				if (left)
-					nap(e, SHORTEST);
+					sleep_until_woken(e, SHORTEST);
 				continue;
 			}
-			STORE(&s->seat, 0);
-			if (LOAD(&s->bell))
+			STORE(&s->lock, 0);
+			if (LOAD(&s->queued))
 				continue;
 		}
 		uint64_t t = now();
-		uint32_t seen = LOAD(&s->turns);
+		uint32_t seen = LOAD(&s->activity);
 		uint64_t ns;
 		if (LOAD(&s->polled)) {
-			turns = seen;
+			activity = seen;
 			last = t;
-			ns = LOOKED;
-		} else if (seen != turns) {
-			turns = seen;
+			ns = WHILE_POLLED;
+		} else if (seen != activity) {
+			activity = seen;
 			last = t;
-			ns = DRIVEN;
+			ns = AFTER_ACTIVITY;
 		} else {
 			ns = (t - last) / 8;
 			if (ns < SHORTEST)
 				ns = SHORTEST;
 		}
-		if (ns > e->longest)
-			ns = e->longest;
-		__atomic_store_n(&s->waits, s->waits + 1, __ATOMIC_RELAXED);
+		if (ns > e->max_sleep)
+			ns = e->max_sleep;
+		__atomic_store_n(&s->sleeps, s->sleeps + 1, __ATOMIC_RELAXED);
 		if (ns == 0) {
 			sched_yield();
 			continue;
 		}
-		int deep = t != last && ns >= DEEP;
-		if (deep) {
-			STORE(&s->deep, 1);
-			// Who has begun something before it saw deep is seen here.
-			if (LOAD(&s->turns) != turns || LOAD(&s->bell)) {
-				STORE(&s->deep, 0);
+		int long_sleep = t != last && ns >= LONG_SLEEP;
+		if (long_sleep) {
+			STORE(&s->long_sleep, 1);
+			// A goroutine that has begun something without seeing long_sleep is seen here.
+			if (LOAD(&s->activity) != activity || LOAD(&s->queued)) {
+				STORE(&s->long_sleep, 0);
 				continue;
 			}
 		}
-		if (nap(e, ns))
+		if (sleep_until_woken(e, ns))
 			last = now();
-		if (deep)
-			STORE(&s->deep, 0);
+		if (long_sleep)
+			STORE(&s->long_sleep, 0);
 	}
-	weftFaded(handle); // e may be gone from here on
+	weftWatchEnded(handle); // e may be gone from here on
 	return NULL;
 }
 
-int weft_watch(weft_engine *e, uintptr_t handle, uint64_t longest) {
-	// The program's signals are for threads that Go has made. What is left here is a fault's, and
-	// what Go sends to its threads.
+int weft_watch(weft_engine *e, uintptr_t handle, uint64_t max_sleep) {
+	// Signals of the program are for threads that Go has made. This thread takes only those of
+	// faults, and those that Go sends to its threads.
 	static const int open[] = {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGTRAP, SIGABRT, SIGPROF, SIGURG};
 	sigset_t blocked, saved;
 	pthread_attr_t attr;
 	pthread_t id;
 	e->handle = handle;
-	e->longest = longest;
+	e->max_sleep = max_sleep;
 	sigfillset(&blocked);
 	for (size_t i = 0; i < sizeof open / sizeof *open; i++)
 		sigdelset(&blocked, open[i]);

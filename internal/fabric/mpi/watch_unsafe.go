@@ -19,46 +19,47 @@ import (
 	"weft/internal/waits"
 )
 
-// startWatch starts the watch, which is a thread of C's and calls the functions below. A goroutine
-// that sleeps in C would hold one of Go's processors for each sleep, until the runtime takes it
-// away, which looks for that every 20 µs and wakes a thread each time.
+// startWatch starts the watch, a thread of C that calls the functions below. A goroutine that
+// sleeps in C would hold one of Go's Ps at each sleep, until the runtime takes the P away. The
+// runtime checks for that every 20 µs, and wakes a thread each time.
 func (e *Endpoint) startWatch() {
-	if errno := C.weft_watch(e.c, C.uintptr_t(cgo.NewHandle(e)), C.uint64_t(e.longest)); errno != 0 {
+	if errno := C.weft_watch(e.c, C.uintptr_t(cgo.NewHandle(e)), C.uint64_t(e.maxSleep)); errno != 0 {
 		panic(fmt.Sprintf("mpi: a thread cannot be started: %v", syscall.Errno(errno)))
 	}
 }
 
-// weftWatched is called by the watch with the seat: there are events on the desk, or work is
-// queued. The events are for the goroutine that polls; if nobody does, this thread is the one.
+// weftWatchFound is called by the watch, with the MPI lock: the report has events, or operations
+// are queued. It does the operations and releases the lock. The events are left to the goroutine
+// that has the turn; if none has it, this thread takes the turn.
 //
-//export weftWatched
-func weftWatched(h C.uintptr_t) {
+//export weftWatchFound
+func weftWatchFound(h C.uintptr_t) {
 	e := cgo.Handle(h).Value().(*Endpoint)
-	// taken in C: what who had it before has written is seen from here on, and the race detector
-	// knows
-	e.s.seat.Load()
-	some := e.desk.n > 0
-	e.rise()
+	// C has taken the lock. The load tells the race detector that the previous holder's writes
+	// happened before.
+	e.s.lock.Load()
+	some := e.report.n > 0
+	e.unlock()
 	if some && e.progress != nil {
 		e.progress.Ring(e)
 	}
 }
 
-// weftFaded is the watch's end.
+// weftWatchEnded is the last call of the watch.
 //
-//export weftFaded
-func weftFaded(h C.uintptr_t) {
+//export weftWatchEnded
+func weftWatchEnded(h C.uintptr_t) {
 	e := cgo.Handle(h).Value().(*Endpoint)
 	cgo.Handle(h).Delete()
-	go waits.Service(e.fade)()
+	go waits.Service(e.release)()
 }
 
-// insiders are the functions that have the seat and call what is not this package's.
-var insiders = []string{".(*Endpoint).handle", ".(*Endpoint).do", ".(*Endpoint).lose", ".(*Endpoint).tell"}
+// lockHolders are the functions that have the MPI lock and call functions of other packages.
+var lockHolders = []string{".(*Endpoint).handleEvents", ".(*Endpoint).do", ".(*Endpoint).lose", ".(*Endpoint).callDone"}
 
-// inside says whether this goroutine has the seat. It looks for that in the calls that have led
-// here, so it is for when the seat is taken, by this goroutine or another.
-func inside() bool {
+// hasLock reports whether this goroutine has the MPI lock. It searches the goroutine's stack for
+// lockHolders, so it is called only if the lock is taken.
+func hasLock() bool {
 	pcs := make([]uintptr, 64)
 	n := runtime.Callers(2, pcs)
 	for n == len(pcs) {
@@ -68,7 +69,7 @@ func inside() bool {
 	frames := runtime.CallersFrames(pcs[:n])
 	for {
 		f, more := frames.Next()
-		if name, ours := strings.CutPrefix(f.Function, "weft/internal/fabric/mpi"); ours && slices.Contains(insiders, name) {
+		if name, ours := strings.CutPrefix(f.Function, "weft/internal/fabric/mpi"); ours && slices.Contains(lockHolders, name) {
 			return true
 		}
 		if !more {

@@ -1,18 +1,20 @@
 // SPDX-FileCopyrightText: The weft authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package mux makes one endpoint of several, of which each reaches some ranks.
+// Package mux combines several endpoints of one rank, each of which reaches some ranks, into one
+// endpoint.
 //
 //	ep := mux.New(0, []fabric.Endpoint{tcp, shm, shm, tcp}, nil) // by rank
 //
 // Invariants:
-//   - A pair uses one fabric from the first frame to the last. So the order of its frames is that
-//     of its fabric, and a transfer is expected where its bytes come.
-//   - Nothing is added to the way of a frame but the choice of an endpoint from a slice: handlers
-//     are bound to the fabrics themselves, and so is the goroutine that polls.
+//   - A pair of ranks uses one fabric from the first frame to the last. So the fabric keeps the
+//     order of the pair's frames, and a transfer's bytes arrive at the fabric that expects them.
+//   - Package mux adds one step to a frame's path, the choice of an endpoint from a slice. The
+//     handler and the engine are bound to each fabric itself.
 //
-// The table only grows, and the fabrics do their own locking; so any goroutine may call anything,
-// as with every endpoint. Close closes all fabrics at once, since each may wait for its peers.
+// The table of peers only grows, and the fabrics do their own locking; so any goroutine may call
+// any method, as with every endpoint. Close closes all fabrics at once, since each may wait for its
+// peers.
 package mux
 
 import (
@@ -24,25 +26,25 @@ import (
 	"weft/internal/fabric"
 )
 
-// endpoint is one rank's end of several fabrics. All is constant after construction.
+// endpoint is one rank's endpoint of several fabrics. All fields are constant after construction.
 type endpoint struct {
 	rank  int
-	peers fabric.Peers[fabric.Endpoint] // by rank: what reaches it
+	peers fabric.Peers[fabric.Endpoint] // by rank: the endpoint that reaches the rank
 	all   []fabric.Endpoint             // each once
 	more  func(rank int) fabric.Endpoint
 }
 
-// New returns the endpoint of a rank that reaches each peer, and itself, by the given endpoint. If
-// that is one and the same, New returns it.
+// New returns the endpoint of a rank that reaches each rank by the endpoint peers[rank]; peers has
+// an entry for the rank itself, too. If all entries are the same endpoint, New returns that.
 //
-// more says which of them reaches a rank that joins; nil: ranks cannot join, unless there is one
-// endpoint, which says so itself.
+// more chooses one of these endpoints for a rank that joins. If more is nil, ranks cannot join,
+// unless there is only one endpoint, whose own Grow decides.
 func New(rank int, peers []fabric.Endpoint, more func(rank int) fabric.Endpoint) fabric.Endpoint {
 	e := &endpoint{rank: rank, more: more}
 	_ = e.peers.Grow(len(peers), func(r int) *fabric.Endpoint { return &peers[r] })
 	for r, p := range peers {
 		if p.Rank() != rank || p.Size() != len(peers) {
-			panic(fmt.Sprintf("mux: to rank %d by the endpoint of rank %d of %d, in that of rank %d of %d", r, p.Rank(), p.Size(), rank, len(peers)))
+			panic(fmt.Sprintf("mux: rank %d would be reached by an endpoint of rank %d of %d; this is rank %d of %d", r, p.Rank(), p.Size(), rank, len(peers)))
 		}
 		if !slices.Contains(e.all, p) {
 			e.all = append(e.all, p)
@@ -54,7 +56,7 @@ func New(rank int, peers []fabric.Endpoint, more func(rank int) fabric.Endpoint)
 	return e
 }
 
-// Sources are those of all.
+// Sources returns the sources of all fabrics.
 func (e *endpoint) Sources() (all []fabric.Source) {
 	for _, p := range e.all {
 		all = append(all, p.Sources()...)
@@ -62,14 +64,15 @@ func (e *endpoint) Sources() (all []fabric.Source) {
 	return all
 }
 
-// Drop passes on the loss of a peer.
+// Drop drops a peer at the fabric that reaches it.
 func (e *endpoint) Drop(peer int, err error) {
 	if p := e.peers.At(peer); p != nil {
 		(*p).Drop(peer, err)
 	}
 }
 
-// Shared returns the memory that a rank shares, if the fabric to it has such.
+// Shared returns the memory that a rank shares, if the fabric that reaches the rank has shared
+// memory.
 func (e *endpoint) Shared(rank int) ([]byte, error) {
 	p := e.peers.At(rank)
 	if p == nil {
@@ -85,7 +88,7 @@ func (e *endpoint) Caps(peer int) fabric.Caps       { return e.to(peer).Caps(pee
 func (e *endpoint) Local(peer int) fabric.Handler   { return e.to(peer).Local(peer) }
 func (e *endpoint) Forget(src int, key uint64) bool { return e.to(src).Forget(src, key) }
 
-// Grow has all fabrics grow, and chooses one for each rank that has joined.
+// Grow grows all fabrics, and chooses one for each rank that has joined.
 func (e *endpoint) Grow(size int) error {
 	if e.more == nil && size != e.Size() {
 		return fabric.ErrUnsupported

@@ -16,7 +16,7 @@ import (
 	"weft/internal/fabric/tcp"
 )
 
-// Pairs whose ranks have one parity go in the process, others over TCP.
+// Pairs of ranks that are both even or both odd use the process's memory, others TCP.
 func open(t *testing.T, n int) []fabric.Endpoint {
 	near, err := inproc.New(n)
 	require.NoError(t, err)
@@ -54,7 +54,7 @@ func TestKinds(t *testing.T) {
 	}
 }
 
-// A rank that joins is reached by the fabric that more says; without it, none joins.
+// A rank that joins is reached by the fabric that more chooses; without more, no rank can join.
 func TestGrowing(t *testing.T) {
 	fabrictest.RunGrowing(t, func(t *testing.T, size, _ int) ([]fabric.Endpoint, func(int) fabric.Endpoint) {
 		a, err := inproc.New(size)

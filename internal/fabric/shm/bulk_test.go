@@ -269,8 +269,8 @@ func TestDamagedTransfers(t *testing.T) {
 	}{
 		"an offer of nothing":    {func(a, b *testRank, h, _ *transfer) error { return a.peers.At(1).offered(5, address(h.src), 0) }, "an invalid offer of 0 bytes", 0},
 		"an offer of too much":   {func(a, b *testRank, h, _ *transfer) error { return a.peers.At(1).offered(5, address(h.src), 1<<48+1) }, "an invalid offer of 281474976710657 bytes", 0},
-		"an offer of much":       {func(a, b *testRank, h, _ *transfer) error { return a.peers.At(1).offered(5, address(h.src), 1<<48) }, "it sends 281474976710656 bytes at 0 of the transfer 5", 0},
-		"an offer of one more":   {func(a, b *testRank, h, _ *transfer) error { return a.peers.At(1).offered(5, address(h.src), n+1) }, "it sends 131074 bytes at 0 of the transfer 5", 0},
+		"an offer of much":       {func(a, b *testRank, h, _ *transfer) error { return a.peers.At(1).offered(5, address(h.src), 1<<48) }, "it sends 281474976710656 bytes at offset 0 of transfer 5", 0},
+		"an offer of one more":   {func(a, b *testRank, h, _ *transfer) error { return a.peers.At(1).offered(5, address(h.src), n+1) }, "it sends 131074 bytes at offset 0 of transfer 5", 0},
 		"an offer that is right": {func(a, b *testRank, h, _ *transfer) error { return a.peers.At(1).offered(5, address(h.src), n) }, "", 1},
 		"an offer twice": {func(a, b *testRank, h, _ *transfer) error {
 			return errors.Join(a.peers.At(1).offered(5, address(h.src), n), a.peers.At(1).offered(5, 0, n))

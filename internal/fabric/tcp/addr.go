@@ -14,11 +14,11 @@ import (
 	"weft/internal/env"
 )
 
-// ErrNetwork: no address of this machine is in the networks that are wanted, or they are not
-// networks. Nothing is lost.
+// ErrNetwork: no address of this machine is in a configured network, or the configured text is not
+// a network. Nothing is lost.
 var ErrNetwork = errors.New("no such network here")
 
-// maxAddrs bounds the addresses that a rank is known by.
+// maxAddrs is the largest number of addresses that a rank tells the others.
 const maxAddrs = 8
 
 func init() {
@@ -36,8 +36,8 @@ type local struct {
 
 func (l local) addr() netip.Addr { return l.prefix.Addr() }
 
-// locals returns the addresses of the interfaces that are up, without those that mean nothing
-// elsewhere; the loopback interface's last.
+// locals returns the addresses of the interfaces that are up, except those that other machines
+// cannot use. Those of the loopback interface are last.
 func locals() ([]local, error) {
 	ifs, err := net.Interfaces()
 	if err != nil {
@@ -64,7 +64,7 @@ func localsOf(ifs []net.Interface, addrs func(*net.Interface) ([]net.Addr, error
 			}
 		}
 	}
-	// IPv4 first: where both work it matters little, and where one does not it is mostly the other.
+	// IPv4 first: if only one of the two works, it is mostly IPv4.
 	slices.SortStableFunc(here, func(a, b local) int { return a.addr().BitLen() - b.addr().BitLen() })
 	return append(here, loop...)
 }
@@ -78,7 +78,7 @@ func addresses(networks string) ([]netip.Addr, error) {
 	return choose(all, networks)
 }
 
-// choose returns those of the addresses that are in some networks; if there are none given, all but
+// choose returns the addresses that are in networks. If networks is empty, it returns all except
 // those of the loopback interface, or the first of those if there are no others.
 func choose(all []local, networks string) ([]netip.Addr, error) {
 	var list []netip.Addr
@@ -95,7 +95,7 @@ func choose(all []local, networks string) ([]netip.Addr, error) {
 	}
 	for _, want := range strings.Split(networks, ",") {
 		if !slices.ContainsFunc(all, func(l local) bool { return l.in(want) }) {
-			return nil, fmt.Errorf("%w: %s=%q: nothing here is %q; there are %s", ErrNetwork, env.Networks.Name, networks, want, describe(all))
+			return nil, fmt.Errorf("%w: %s=%q: no interface or address here matches %q; there are %s", ErrNetwork, env.Networks.Name, networks, want, describe(all))
 		}
 		for _, l := range all {
 			if l.in(want) && !slices.Contains(list, l.addr()) {
@@ -125,7 +125,7 @@ func describe(all []local) string {
 	return strings.Join(list, ", ")
 }
 
-// listen listens where the configuration says, and returns the addresses for the others.
+// listen listens at the configured address, and returns the addresses that the other ranks use.
 func listen(c *Config) (net.Listener, []string, error) {
 	where := c.Listen
 	var list []netip.Addr
@@ -156,19 +156,18 @@ func listen(c *Config) (net.Listener, []string, error) {
 	return ln, addrs, nil
 }
 
-// targets returns the addresses of a peer in the order in which they are to be tried.
+// targets returns the addresses of a peer in the order in which they should be tried.
 func targets(addrs string) []string {
 	list := strings.Split(addrs, ",")
 	if len(list) == 1 {
-		return list // to ask for this machine's addresses takes longer than to connect
+		return list // reading this machine's addresses takes longer than connecting
 	}
 	all, _ := locals() // an error: the order stays
 	return order(list[:min(len(list), maxAddrs)], all)
 }
 
-// order sorts the addresses of a peer: those in a network that this machine is in as well come
-// first. Those that are this machine's own come last, since a bridge for containers has the same
-// address everywhere.
+// order sorts the addresses of a peer. Addresses in a network of this machine come first. This
+// machine's own addresses come last: a bridge for containers has the same address on every machine.
 func order(list []string, all []local) []string {
 	rank := func(s string) int {
 		ap, err := netip.ParseAddrPort(s)

@@ -16,7 +16,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// localsAs returns addresses of this machine from texts such as "eth0 10.0.0.1/8".
+// localsAs parses addresses of this machine from texts such as "eth0 10.0.0.1/8".
 func localsAs(texts ...string) (list []local) {
 	for _, t := range texts {
 		name, prefix, _ := strings.Cut(t, " ")
@@ -32,8 +32,8 @@ func cidr(t *testing.T, text string) net.Addr {
 	return n
 }
 
-// Of the interfaces that are up: addresses that others can use, IPv4 first, and those of the
-// loopback interface last.
+// locals returns, of the interfaces that are up, the addresses that other machines can use, IPv4
+// first, and those of the loopback interface last.
 func TestLocals(t *testing.T) {
 	ifs := []net.Interface{
 		{Name: "lo", Flags: net.FlagUp | net.FlagLoopback}, {Name: "down"}, {Name: "gone", Flags: net.FlagUp}, {Name: "a", Flags: net.FlagUp}, {Name: "b", Flags: net.FlagUp},
@@ -81,13 +81,13 @@ func TestNetworks(t *testing.T) {
 		{all, "::ffff:10.2.0.1", []string{"10.2.0.1"}, ""},
 		{all, "10.0.0.0/8", []string{"10.1.0.1", "10.2.0.1"}, ""},
 		{all, "10.2.0.0/16,10.0.0.0/8", []string{"10.2.0.1", "10.1.0.1"}, ""},
-		{all, "eth1,10.2.0.0/16", []string{"10.2.0.1"}, ""}, // it is here, though not once more
+		{all, "eth1,10.2.0.0/16", []string{"10.2.0.1"}, ""}, // in both networks, but listed once
 		{localsAs(many...), "10.0.0.0/8", addrs[:maxAddrs], ""},
 		{localsAs(many[1:]...), "10.0.0.0/8", addrs[1:], ""},
-		{all[1:2], "eth2", nil, `no such network here: PSP_NETWORK="eth2": nothing here is "eth2"; there are eth1 10.2.0.1/16`},
-		{all[:2], "eth0,", nil, `no such network here: PSP_NETWORK="eth0,": nothing here is ""; there are eth0 10.1.0.1/16, eth1 10.2.0.1/16`},
-		{all[:1], "10.2.0.0/16", nil, `no such network here: PSP_NETWORK="10.2.0.0/16": nothing here is "10.2.0.0/16"; there are eth0 10.1.0.1/16`},
-		{all[:1], "10.1.0.2", nil, `no such network here: PSP_NETWORK="10.1.0.2": nothing here is "10.1.0.2"; there are eth0 10.1.0.1/16`},
+		{all[1:2], "eth2", nil, `no such network here: PSP_NETWORK="eth2": no interface or address here matches "eth2"; there are eth1 10.2.0.1/16`},
+		{all[:2], "eth0,", nil, `no such network here: PSP_NETWORK="eth0,": no interface or address here matches ""; there are eth0 10.1.0.1/16, eth1 10.2.0.1/16`},
+		{all[:1], "10.2.0.0/16", nil, `no such network here: PSP_NETWORK="10.2.0.0/16": no interface or address here matches "10.2.0.0/16"; there are eth0 10.1.0.1/16`},
+		{all[:1], "10.1.0.2", nil, `no such network here: PSP_NETWORK="10.1.0.2": no interface or address here matches "10.1.0.2"; there are eth0 10.1.0.1/16`},
 	} {
 		got, err := choose(row.all, row.networks)
 		if row.err != "" {
@@ -103,11 +103,11 @@ func TestNetworks(t *testing.T) {
 	require.ErrorIs(t, env.Networks.Check("127.0.0.0/8,192.0.2.255"), ErrNetwork)
 }
 
-// Where an endpoint listens, and what it tells the others.
+// The address at which an endpoint listens, and the addresses that it returns for the others.
 func TestListen(t *testing.T) {
 	all, err := addresses("")
 	require.NoError(t, err)
-	some := all[0].String() // an address that there is
+	some := all[0].String() // an address of this machine
 	for _, row := range []struct {
 		cfg   Config
 		where string // "": everywhere
@@ -160,7 +160,7 @@ func TestOrder(t *testing.T) {
 	}{
 		{"192.0.2.7:1 10.2.0.7:1 192.0.2.8:1 10.1.0.7:1", all, "10.2.0.7:1 10.1.0.7:1 192.0.2.7:1 192.0.2.8:1"},
 		{"172.17.0.1:1 192.0.2.7:1 172.17.0.2:1", all, "172.17.0.2:1 192.0.2.7:1 172.17.0.1:1"},
-		// its own, though in the network of another one
+		// this machine's own, though in the network of another interface
 		{"10.2.0.9:1 192.0.2.7:1", all, "192.0.2.7:1 10.2.0.9:1"},
 		{"host:1 10.1.0.7:1 10.2.0.1:1 [2001:db8::2]:1", all, "10.1.0.7:1 [2001:db8::2]:1 host:1 10.2.0.1:1"},
 		{"10.1.0.1:1 10.1.0.2:1", nil, "10.1.0.1:1 10.1.0.2:1"},
@@ -175,5 +175,5 @@ func TestOrder(t *testing.T) {
 	require.Equal(t, list[:maxAddrs-1], targets(strings.Join(list[:maxAddrs-1], ",")))
 	require.Equal(t, []string{"198.51.100.1:1", "127.0.0.1:1"}, targets("127.0.0.1:1,198.51.100.1:1"), "this machine's own is last")
 	require.Equal(t, list[:1], targets(list[0]))
-	require.LessOrEqual(t, testing.AllocsPerRun(10, func() { targets(list[0]) }), 2.0, "nobody asks for this machine's addresses")
+	require.LessOrEqual(t, testing.AllocsPerRun(10, func() { targets(list[0]) }), 2.0, "this machine's addresses are not read")
 }

@@ -11,8 +11,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// BenchmarkPingPongRaw is the twin of BenchmarkPingPong: the same bytes over a connection that
-// nobody else uses, read by who waits for them.
+// BenchmarkPingPongRaw is the twin of BenchmarkPingPong: the same bytes over a bare connection,
+// read by the goroutine that waits for them.
 func BenchmarkPingPongRaw(b *testing.B) {
 	near, far := connected(b)
 	go func() {
@@ -50,7 +50,8 @@ func BenchmarkTransfer(b *testing.B) {
 	}
 }
 
-// BenchmarkTransferRaw is its twin: one write, and reads until all is there.
+// BenchmarkTransferRaw is the twin of BenchmarkTransfer: one write, and reads until all bytes are
+// there.
 func BenchmarkTransferRaw(b *testing.B) {
 	near, far := connected(b)
 	src, dst := make([]byte, benchSize), make([]byte, benchSize)

@@ -15,15 +15,15 @@ import (
 	"weft/internal/fabric"
 )
 
-// A frame that is sent behind a large transfer arrives before its end, and so does a small
-// transfer.
-func TestSmallBehindLarge(t *testing.T) {
+// A frame that is sent after a large transfer arrives before the transfer's end, and so does a
+// small transfer.
+func TestSmallAfterLarge(t *testing.T) {
 	eps := openAll(t, 2, nil)
 	cs := bindAll(eps)
 	release, order := make(chan struct{}), make(chan string, 3)
 	cs[1].each = func(_ int, f fabric.Frame) {
 		if f.Head[0] == 0 {
-			<-release // the reader stands still meanwhile
+			<-release // the reader is blocked meanwhile
 			return
 		}
 		order <- "frame"
@@ -46,15 +46,15 @@ func TestSmallBehindLarge(t *testing.T) {
 	sent.Wait()
 }
 
-// Transfers and frames of many goroutines, in both directions: all bytes are where they belong.
+// Transfers and frames of many goroutines, in both directions: all bytes arrive where they belong.
 func TestTransferHammer(t *testing.T) {
 	eps := openAll(t, 2, nil)
 	bindAll(eps)
 	hammerTransfers(t, eps, 8, 1<<17)
 }
 
-// hammerTransfers has four goroutines of each rank send to the other at one time, each so many
-// transfers of up to so many units of 4 bytes.
+// hammerTransfers has four goroutines of each rank send to the other rank at the same time. Each
+// sends each transfers of up to most units of 4 bytes.
 func hammerTransfers(t *testing.T, eps []*Endpoint, each, most int) {
 	const goroutines = 8
 	var wg sync.WaitGroup
@@ -82,7 +82,7 @@ func hammerTransfers(t *testing.T, eps []*Endpoint, each, most int) {
 	wg.Wait()
 }
 
-// reader returns a peer that reads from a pipe, and the other end of that.
+// reader returns an endpoint whose peer 1 is read from a pipe, and the other end of the pipe.
 func reader(t *testing.T, h fabric.Handler) (*Endpoint, net.Conn, chan error) {
 	t.Helper()
 	e := openAll(t, 2, nil)[0]
@@ -95,8 +95,8 @@ func reader(t *testing.T, h fabric.Handler) (*Endpoint, net.Conn, chan error) {
 	return e, far, ended
 }
 
-// Half a piece has come when its transfer is forgotten: the memory is let go at once, the rest is
-// dropped, and what follows is read as if nothing had been.
+// A transfer is forgotten while a piece of it is half read: the memory is released at once, the
+// rest is dropped, and later frames are read as usual.
 func TestForgottenInTheMiddleOfAPiece(t *testing.T) {
 	cs := newCollect()
 	e, far, ended := reader(t, cs)
@@ -105,7 +105,7 @@ func TestForgottenInTheMiddleOfAPiece(t *testing.T) {
 	e.Expect(1, 7, make([]byte, 2*n), func(err error) { done <- err })
 	e.Expect(1, 8, make([]byte, 4), func(err error) { done <- err })
 	piece := fabric.Frame{Head: [fabric.HeadWords]uint64{7}, Data: make([]byte, n)}
-	// it is read when this returns
+	// the reader has read it when Write returns
 	_, err := far.Write(append(appendHead(nil, kindPiece, &piece), piece.Data[:n-1000]...))
 	require.NoError(t, err)
 	require.False(t, e.Forget(1, 7))
@@ -119,7 +119,7 @@ func TestForgottenInTheMiddleOfAPiece(t *testing.T) {
 	_, err = far.Write(appendHead(nil, kindFrame, &fabric.Frame{}))
 	require.NoError(t, err)
 	eventually(t, func() bool { return cs.n.Load() == 1 })
-	require.False(t, e.Forget(1, 7), "it is forgotten")
+	require.False(t, e.Forget(1, 7), "forgotten already")
 	require.NoError(t, far.Close())
 	require.Error(t, <-ended)
 }

@@ -21,8 +21,8 @@ import (
 	"weft/internal/fabric"
 )
 
-// parked returns how many goroutines wait in a function of this package, as (*Endpoint).dial,
-// itself.
+// parked returns the number of goroutines that wait in a function of this package itself, such as
+// (*Endpoint).dial.
 func parked(function string) (n int) {
 	buf := make([]byte, 1<<20)
 	for g := range strings.SplitSeq(string(buf[:runtime.Stack(buf, true)]), "\n\n") {
@@ -35,7 +35,7 @@ func parked(function string) (n int) {
 	return n
 }
 
-// The verdict on a connection that comes: each state of the peer, at the lower rank and at the
+// The verdict on an accepted connection, in each state of the peer, at the lower rank and at the
 // higher one.
 func TestAdmit(t *testing.T) {
 	for _, row := range []struct {
@@ -70,8 +70,8 @@ func TestAdmit(t *testing.T) {
 	}
 }
 
-// What a rank answers to a peer that connects: to one that it has lost, or closed for, nothing, so
-// that the peer does not wait for another connection.
+// The answers to a peer that connects. A peer that is lost or closed gets none, so that it does not
+// wait for another connection.
 func TestAnswersByState(t *testing.T) {
 	eps := openAll(t, 4, func(c *Config) {
 		if c.Rank == 0 {
@@ -105,9 +105,9 @@ func TestAnswersByState(t *testing.T) {
 	require.ErrorIs(t, err, io.EOF)
 }
 
-// Both ranks connect, and the higher one has been told that the lower one's connection will be
-// used, when one of them closes, or both. The connection comes all the same, and with it what is to
-// be said to one that has not closed.
+// Both ranks connect, and the lower one has answered "duplicate". Then one of them closes, or both.
+// The lower rank's connection is made nevertheless, and frames arrive at the rank that has not
+// closed.
 func TestCloseWhileConnecting(t *testing.T) {
 	for _, closers := range [][]int{{0}, {1}, {0, 1}} {
 		t.Run(fmt.Sprint(closers), func(t *testing.T) {
@@ -124,7 +124,8 @@ func TestCloseWhileConnecting(t *testing.T) {
 			cs := bindAll(eps)
 			require.NoError(t, eps[0].Send(1, fabric.Frame{}))
 			require.NoError(t, eps[1].Send(0, fabric.Frame{}))
-			eventually(t, func() bool { return parked("(*Endpoint).dial") == 1 }) // it was told
+			// "duplicate" has arrived
+			eventually(t, func() bool { return parked("(*Endpoint).dial") == 1 })
 			var wg sync.WaitGroup
 			ended := make(chan struct{}, 2)
 			for _, r := range closers {
@@ -147,8 +148,8 @@ func TestCloseWhileConnecting(t *testing.T) {
 	}
 }
 
-// Ranks that send to each other and close, at any moment while they connect, do not wait for as
-// long as they would wait for a peer that is silent.
+// Ranks send to each other and close at any moment while they connect. They do not wait for as long
+// as they would wait for a silent peer.
 func TestCloseWhileConnectingHammer(t *testing.T) {
 	r := rand.New(rand.NewPCG(rand.Uint64(), 1))
 	conf := testTLS(t)
@@ -185,8 +186,8 @@ func TestCloseWhileConnectingHammer(t *testing.T) {
 	}
 }
 
-// The lower rank has said that its own connection will be used, and it never comes: the higher one
-// waits for DialTimeout and Linger, and not if it closes.
+// The lower rank has answered "duplicate", but never connects: the higher rank waits for
+// DialTimeout and Linger, and does not wait if it closes.
 func TestPromisedConnectionNeverComes(t *testing.T) {
 	for name, closes := range map[string]bool{"waits": false, "closes": true} {
 		t.Run(name, func(t *testing.T) {
@@ -226,7 +227,7 @@ func TestPromisedConnectionNeverComes(t *testing.T) {
 				return
 			}
 			require.Equal(t, 0, <-c.lost)
-			require.ErrorContains(t, c.errors()[0], "tcp: connecting to rank 0: its own connection has not come")
+			require.ErrorContains(t, c.errors()[0], "tcp: connecting to rank 0: its own connection has not arrived")
 			require.ErrorIs(t, c.errors()[0], context.DeadlineExceeded)
 			require.ErrorIs(t, <-ended, context.DeadlineExceeded)
 			require.NoError(t, e.Close())

@@ -21,69 +21,69 @@ import (
 
 // Limits and times.
 const (
-	// EagerLimit is the advice of this fabric in bytes (a guess: below it a round trip costs more
-	// than a copy).
+	// EagerLimit is this fabric's Caps.EagerLimit, in bytes (a guess: below it, a round trip costs
+	// more than a copy).
 	EagerLimit = 64 << 10
-	// MaxFrame is the largest payload of a frame in bytes. Larger messages are cut, so that frames
-	// of others get between.
+	// MaxFrame is the largest payload of a frame in bytes. Larger messages are cut, so that other
+	// frames can be sent in between.
 	MaxFrame = 256 << 10
-	// nearPiece and farPiece are the largest pieces of a transfer, within the machine and beyond:
-	// what waits behind one is not to wait for longer than some tenths of a millisecond, on a link
-	// of ten gigabits a second. Each piece ends in a packet that is not full, and begins with a
-	// head that is read by itself; messages of 1 MiB took a quarter less time in one piece than in
-	// four, within the machine.
+	// nearPiece and farPiece are the largest pieces of a transfer, in bytes, within the machine and
+	// beyond. A frame that waits for a piece should not wait for longer than some tenths of a
+	// millisecond, on a link of ten gigabits a second. Each piece ends in a packet that is not
+	// full, and begins with a head that is read by itself: within the machine, messages of 1 MiB
+	// took a quarter less time in one piece than in four.
 	nearPiece     = 1 << 20
 	farPiece      = 256 << 10
-	maxPiece      = nearPiece // that is taken
+	maxPiece      = nearPiece // larger pieces are refused
 	defaultDial   = 10 * time.Second
 	defaultLinger = 2 * time.Second
-	// failedLinger is for the frames that say why the run has failed: what is queued has to be
-	// written, and peers that look have to have read it. A guess.
+	// failedLinger replaces Config.Linger when the run has failed. It is the time for queued
+	// frames, which say why, to be written, and to be read by peers that poll. A guess.
 	failedLinger = 100 * time.Millisecond
 	minSecret    = 16
-	// before the first time that a connection is tried again; it doubles
+	// the pause before the first retry of a connection; it doubles up to lastPause
 	firstPause = 10 * time.Millisecond
 	lastPause  = time.Second
-	// tryTime bounds the attempt at one of several addresses, so that one which leads nowhere does
-	// not take all the time there is.
+	// tryTime bounds the attempt at one of several addresses, so that an address which leads
+	// nowhere does not use up DialTimeout.
 	tryTime = 2 * time.Second
 )
 
-// Config says what an endpoint needs to know.
+// Config configures an endpoint.
 type Config struct {
 	Rank, Size int
-	// Secret is known to the processes of the job and to nobody else; at least 16 bytes.
+	// Secret is known to the processes of the job only; at least 16 bytes.
 	Secret []byte
-	// Lookup returns the addresses at which a rank listens, with commas between, waiting until they
-	// are known.
+	// Lookup returns the addresses at which a rank listens, separated by commas. It waits until
+	// they are known.
 	Lookup func(ctx context.Context, rank int) (string, error)
 	// Listen is the address to listen at. Empty: a free port, of the loopback interface unless one
 	// of the next two says otherwise.
 	Listen string
 	// Everywhere listens at all interfaces: there are ranks on other machines.
 	Everywhere bool
-	// Networks are those of this machine's networks to listen at, each the name of an interface, an
-	// address, or a prefix such as 10.1.0.0/16, with commas between; each of them must be here.
-	// Empty: all that Everywhere means.
+	// Networks lists the networks of this machine at which to listen, separated by commas. Each is
+	// the name of an interface, an address, or a prefix such as 10.1.0.0/16. This machine must be
+	// in each of them. Empty: as Everywhere says.
 	Networks string
-	// Serves says with which ranks there are connections; nil: all. It is asked after Bind.
+	// Serves reports whether this fabric connects with a rank; nil: with all. It is called after
+	// Bind.
 	Serves func(rank int) bool
-	// Retry is how often a connection is tried again, all of a rank's addresses each time, within
-	// DialTimeout. 0: not at all.
+	// Retry is the number of times that a connection is tried again, with all addresses of the rank
+	// each time, within DialTimeout. 0: none.
 	Retry int
-	// TLS, if not nil, wraps every connection. It is used for both sides, so it needs a
-	// certificate, and a way to check the peer's.
+	// TLS, if not nil, wraps every connection. It is used for both sides, so it needs a certificate
+	// and a way to check the peer's.
 	TLS *tls.Config
 	// DialTimeout bounds how long a connection may take to be made and proved. 0: 10 s.
 	DialTimeout time.Duration
-	// DeadAfter bounds how long a machine that has vanished goes unnoticed, where there is a
+	// DeadAfter bounds the time until a machine that has vanished is detected, if there is a
 	// connection with it. 0: env.DefaultDeadAfter.
 	DeadAfter time.Duration
-	// Linger bounds how long Close tries to write what is queued, and waits for the peers to close.
-	// 0: 2 s.
+	// Linger bounds how long Close writes queued frames and waits for the peers to close. 0: 2 s.
 	Linger time.Duration
-	// Failed, if not nil, is true when the run has failed: then Close waits for a moment only. A
-	// peer that computes closes its end when it likes.
+	// Failed, if not nil, is true when the run has failed. Close then waits for at most
+	// failedLinger, since a peer that computes may close its end late.
 	Failed *atomic.Bool
 }
 
@@ -101,19 +101,20 @@ func (c *Config) check() error {
 	return nil
 }
 
-// ErrTLS: the files of TLS are not all named, or are of no use. No connection is made.
+// ErrTLS: not all files for TLS are named, or a file is unusable. No connection is made.
 var ErrTLS = errors.New("bad TLS settings")
 
-// TLSFromEnvironment returns how connections are encrypted, nil if they are not. Both sides have to
-// have a certificate that one of WEFT_TLS_CA has signed; names in it do not matter, since a rank
-// may be at any address and proves the job's secret besides.
+// TLSFromEnvironment returns the TLS configuration of connections, or nil if they are not
+// encrypted. Both sides need a certificate that an authority of WEFT_TLS_CA has signed. The names
+// in the certificate do not matter: a rank may be at any address, and also proves that it knows the
+// job's secret.
 func TLSFromEnvironment() (*tls.Config, error) {
 	cert, key, ca := env.TLSCert.Text(), env.TLSKey.Text(), env.TLSCA.Text()
 	switch {
 	case cert == "" && key == "" && ca == "":
 		return nil, nil
 	case cert == "" || key == "" || ca == "":
-		return nil, fmt.Errorf("%w: %s=%q, %s=%q, %s=%q; it takes all three files, or none", ErrTLS, env.TLSCert.Name, cert, env.TLSKey.Name, key, env.TLSCA.Name, ca)
+		return nil, fmt.Errorf("%w: %s=%q, %s=%q, %s=%q; set all three files, or none", ErrTLS, env.TLSCert.Name, cert, env.TLSKey.Name, key, env.TLSCA.Name, ca)
 	}
 	pair, err := tls.LoadX509KeyPair(cert, key)
 	if err != nil {
@@ -140,13 +141,13 @@ func TLSFromEnvironment() (*tls.Config, error) {
 	}
 	return &tls.Config{
 		MinVersion: tls.VersionTLS13, Certificates: []tls.Certificate{pair}, ClientAuth: tls.RequireAnyClientCert,
-		InsecureSkipVerify: true, // of names; verify does the rest, on both sides
+		InsecureSkipVerify: true, // names are not checked; verify checks the rest, on both sides
 		VerifyConnection:   verify,
 	}, nil
 }
 
-// isNear reports whether a connection does not leave the machine: it goes to the address that it
-// comes from, or within the loopback interface.
+// isNear reports whether a connection stays within the machine: both ends have the same address, or
+// both are of the loopback interface.
 func isNear(c net.Conn) bool {
 	here, ok := c.LocalAddr().(*net.TCPAddr)
 	there, too := c.RemoteAddr().(*net.TCPAddr)

@@ -16,11 +16,11 @@ import (
 	"weft/internal/fabric"
 )
 
-// cutBulk is how large transfers are in the conversation that is cut.
+// cutBulk is the size of the transfers in the conversation that is cut.
 const cutBulk = 1000
 
-// cuts are what each side of the conversation writes, in order, by name and bytes. (In
-// TestCutAtEveryPhase is what they say.)
+// cuts lists the parts that each side of the conversation writes, in order, with their sizes.
+// (TestCutAtEveryPhase has the conversation.)
 var cuts = [2][]struct {
 	phase string
 	size  int
@@ -29,25 +29,24 @@ var cuts = [2][]struct {
 	{{"challenge", 64}, {"verdict", 1}, {"head of a piece", headSize}, {"bulk", cutBulk}, {"head", headSize}, {"close", headSize}},
 }
 
-// cutter passes on what goes over one connection, until so many bytes have gone one way: then it
-// ends it, both ways.
+// cutter relays one connection. After a number of bytes in one direction, it ends both directions.
 type cutter struct {
 	net.Listener
 	to    func() string
-	side  int // whose bytes are counted: 0: of who connects
+	side  int // the side whose bytes are counted; 0: the dialler's
 	after int64
 
-	met atomic.Bool // it came to that
+	met atomic.Bool // the connection was cut
 }
 
-// serve passes on until a connection has ended.
+// serve relays until a connection has ended.
 func (c *cutter) serve() {
 	near, err := c.Accept()
 	if err != nil {
 		return
 	}
 	defer near.Close()
-	if c.after < 0 { // before anybody is reached
+	if c.after < 0 { // before the relay connects
 		c.met.Store(true)
 		return
 	}
@@ -78,8 +77,8 @@ func (c *cutter) serve() {
 	both.Wait()
 }
 
-// The connection ends at every phase of a conversation, by either side's bytes: whoever is in it
-// hears of it once, all transfers end once, and nobody waits for ever.
+// The connection is cut in every phase of a conversation, after either side's bytes. Each rank that
+// takes part learns of the loss once, all transfers end once, and no rank waits for ever.
 func TestCutAtEveryPhase(t *testing.T) {
 	met := 0
 	try := func(phase string, side int, after int64, last bool) {
@@ -130,7 +129,8 @@ func TestCutAtEveryPhase(t *testing.T) {
 		}
 		var both sync.WaitGroup
 		both.Go(func() { _ = eps[side].Close() })
-		if last { // else it may hear that the other one has closed, and say nothing itself
+		if last {
+			// otherwise the other rank's closing frame may come first, and this one writes nothing
 			eventually(t, c.met.Load)
 		}
 		both.Go(func() { _ = eps[1-side].Close() })
@@ -139,10 +139,10 @@ func TestCutAtEveryPhase(t *testing.T) {
 		proxy.Wait()
 
 		lost += len(cs[0].lost)
-		if last { // of bytes that nobody waits for
+		if last { // no rank waits for these bytes
 			require.LessOrEqual(t, lost, 1, phase)
 		} else {
-			require.Equal(t, 1, lost, "%s, %d bytes of side %d: rank 0 is in it", phase, after, side)
+			require.Equal(t, 1, lost, "%s, %d bytes of side %d: rank 0 takes part", phase, after, side)
 		}
 		require.LessOrEqual(t, len(cs[1].lost), 1, phase)
 		for r := range 2 {
@@ -153,7 +153,7 @@ func TestCutAtEveryPhase(t *testing.T) {
 		if answered {
 			require.EqualValues(t, 1, pushed[0].Load(), "%s: the transfer of rank 0 ends", phase)
 		}
-		require.True(t, c.met.Load(), "%s: it did not come to %d bytes of side %d", phase, after, side)
+		require.True(t, c.met.Load(), "%s: not cut after %d bytes of side %d", phase, after, side)
 		met++
 	}
 	try("connect", 0, -1, false)

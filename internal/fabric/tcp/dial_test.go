@@ -13,9 +13,8 @@ import (
 	"weft/internal/fabric"
 )
 
-// A rank's own attempt to connect fails behind the connection that its peer has made: nothing is
-// lost for that.
-func TestFailedDialBehindAConnection(t *testing.T) {
+// A rank's attempt to connect fails after its peer has connected: the peer is not lost.
+func TestFailedDialAfterAConnection(t *testing.T) {
 	eps := openAll(t, 2, func(c *Config) {
 		if c.Rank == 1 {
 			c.Lookup = func(context.Context, int) (string, error) { return "", errors.New("there is no such rank") }

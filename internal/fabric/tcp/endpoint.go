@@ -19,11 +19,11 @@ import (
 	"weft/internal/waits"
 )
 
-// maxStrangers bounds the connections that have not proved themselves. The oldest gives way to
-// those that come.
-const maxStrangers = 64
+// maxUnproved is the largest number of unproved connections: those whose other ends have not yet
+// proved that they know the secret. A new connection evicts the oldest (package lobby).
+const maxUnproved = 64
 
-// New returns the endpoint of a rank, which listens. Connections are taken after Bind.
+// New returns the endpoint of a rank. The endpoint listens, and accepts connections after Bind.
 func New(cfg Config) (*Endpoint, error) {
 	if err := cfg.check(); err != nil {
 		return nil, err
@@ -35,14 +35,14 @@ func New(cfg Config) (*Endpoint, error) {
 	e := &Endpoint{cfg: cfg, ln: ln, addrs: addrs}
 	e.ctx, e.cancel = context.WithCancel(context.Background())
 	_ = e.Grow(cfg.Size)
-	if e.eyes, err = openEyes(e); err != nil {
+	if e.poller, err = newPoller(e); err != nil {
 		return nil, errors.Join(fmt.Errorf("tcp: %w", err), ln.Close())
 	}
 	return e, nil
 }
 
-// Addr returns the addresses at which the endpoint listens, with commas between, for the others'
-// Lookup.
+// Addr returns the addresses at which the endpoint listens, separated by commas, for the other
+// ranks' Lookup.
 func (e *Endpoint) Addr() string { return strings.Join(e.addrs, ",") }
 
 // Rank returns the endpoint's rank.
@@ -51,7 +51,7 @@ func (e *Endpoint) Rank() int { return e.cfg.Rank }
 // Size returns the number of ranks.
 func (e *Endpoint) Size() int { return len(e.peers.All()) }
 
-// Grow makes the ranks up to size peers, which Config.Lookup knows from now on.
+// Grow makes the ranks below size peers. Config.Lookup must know their addresses from now on.
 func (e *Endpoint) Grow(size int) error {
 	return e.peers.Grow(size, func(rank int) *peer { return newPeer(e, rank) })
 }
@@ -61,29 +61,30 @@ func (e *Endpoint) Caps(int) fabric.Caps {
 	return fabric.Caps{Kind: "tcp", EagerLimit: EagerLimit, MaxFrame: MaxFrame}
 }
 
-// Sources are the connections together or, where each has a reader, something that says so.
+// Sources returns one source: the poller of all connections or, if each connection has a reader, a
+// source whose costs say so.
 func (e *Endpoint) Sources() []fabric.Source {
-	if e.eyes == nil {
+	if e.poller == nil {
 		return []fabric.Source{readers{}}
 	}
-	return []fabric.Source{e.eyes}
+	return []fabric.Source{e.poller}
 }
 
-// readers are what reads where connections are read in the ordinary way.
+// readers is the source of an endpoint whose connections have readers.
 type readers struct{ fabric.NoSource }
 
 func (readers) Costs() fabric.Costs { return fabric.Costs{Readers: true} }
 
-// Shared is not there.
+// Shared returns ErrUnsupported.
 func (e *Endpoint) Shared(int) ([]byte, error) { return nil, fabric.ErrUnsupported }
 
-// Bind sets the handler and begins to take connections.
+// Bind sets the handler and begins to accept connections.
 func (e *Endpoint) Bind(h fabric.Handler, p fabric.Progress) {
 	e.bind.Do(func() {
 		e.handler, e.progress = h, p
 		e.wg.Go(waits.Service(e.accept))
-		if e.eyes != nil {
-			e.wg.Go(waits.Service(e.eyes.sleeper))
+		if e.poller != nil {
+			e.wg.Go(waits.Service(e.poller.doorbellLoop))
 		}
 	})
 }
@@ -127,7 +128,7 @@ func (e *Endpoint) pass(hop int, f *fabric.Frame) error {
 	return p.send(kindFrame, f, nil)
 }
 
-// Expect says where the bytes of a transfer are to be put.
+// Expect sets the memory for the bytes of a transfer.
 func (e *Endpoint) Expect(src int, key uint64, dst []byte, done func(error)) {
 	e.expected.Add(src, key, dst, done)
 }
@@ -137,11 +138,11 @@ func (e *Endpoint) Forget(src int, key uint64) bool {
 	if e.expected.Forget(src, key) {
 		return true
 	}
-	e.peers.At(src).stir(key)
+	e.peers.At(src).interrupt(key)
 	return false
 }
 
-// Push sends the bytes of a transfer, in pieces that frames may go between.
+// Push sends the bytes of a transfer in pieces. Frames may be sent between the pieces.
 func (e *Endpoint) Push(dst int, key uint64, data []byte, done func(error)) {
 	p := e.peers.At(dst)
 	switch {
@@ -156,32 +157,33 @@ func (e *Endpoint) Push(dst int, key uint64, data []byte, done func(error)) {
 	}
 }
 
-// accept takes connections until the endpoint closes.
+// accept accepts connections until the endpoint closes.
 func (e *Endpoint) accept() {
-	strangers := lobby.New(maxStrangers)
+	unproved := lobby.New(maxUnproved)
 	for {
 		c, err := e.ln.Accept()
 		if err != nil {
-			select { // out of descriptors, mostly: others are freed in time
+			select { // mostly no descriptor is free; some will be closed in time
 			case <-e.ctx.Done(): // which is before the listener is closed
 				return
 			case <-time.After(10 * time.Millisecond):
 			}
 			continue
 		}
-		if strangers.Enter(c, e.ctx.Done()) {
+		if unproved.Enter(c, e.ctx.Done()) {
 			e.wg.Go(waits.Service(func() {
-				defer strangers.Leave(c)
-				e.meet(c, func() bool { return strangers.Leave(c) })
+				defer unproved.Leave(c)
+				e.acceptPeer(c, func() bool { return unproved.Leave(c) })
 			}))
 		}
 	}
 }
 
-// meet makes a connection that has come a peer's. Whoever cannot prove to be one is dropped: it is
-// not of this job. proved says whether it was in time.
-func (e *Endpoint) meet(c net.Conn, proved func() bool) {
-	bare := c // c is another one soon, and what ends may come at any time
+// acceptPeer makes an accepted connection that of a peer. It closes the connection if the other end
+// does not prove that it belongs to this job. proved reports whether the proof came before the
+// connection was evicted.
+func (e *Endpoint) acceptPeer(c net.Conn, proved func() bool) {
+	bare := c // c is replaced below, and the endpoint may close at any time
 	stop := context.AfterFunc(e.ctx, func() { _ = bare.Close() })
 	defer stop()
 	e.tune(c)
@@ -191,7 +193,7 @@ func (e *Endpoint) meet(c net.Conn, proved func() bool) {
 	}
 	rank, err := receive(c, e.cfg.Secret, e.cfg.Rank, e.Size())
 	if err != nil || !proved() || e.cfg.Serves != nil && !e.cfg.Serves(rank) {
-		// else the two use another fabric
+		// (a rank that Serves refuses uses another fabric)
 		_ = c.Close()
 		return
 	}
@@ -203,7 +205,7 @@ func (e *Endpoint) meet(c net.Conn, proved func() bool) {
 	if verdict != accepted || err != nil {
 		_ = c.Close()
 		if verdict == accepted {
-			p.lose(p.broken(err))
+			p.lose(p.wrap(err))
 		}
 		return
 	}
@@ -211,17 +213,17 @@ func (e *Endpoint) meet(c net.Conn, proved func() bool) {
 	p.establish(c)
 }
 
-// dial connects to p, which has frames waiting, on a goroutine of its own.
+// dial connects to p, for which frames wait. dial has its own goroutine.
 func (e *Endpoint) dial(p *peer) {
 	ctx, cancel := context.WithTimeout(e.ctx, e.cfg.DialTimeout+e.cfg.Linger)
 	defer cancel()
 	err := e.connect(ctx, p)
 	if errors.Is(err, errDuplicate) {
 		select {
-		case <-p.opened: // by meet
+		case <-p.opened: // by acceptPeer
 			return
 		case <-ctx.Done():
-			err = fmt.Errorf("its own connection has not come: %w", context.Cause(ctx))
+			err = fmt.Errorf("its own connection has not arrived: %w", context.Cause(ctx))
 		}
 	}
 	if err != nil {
@@ -229,7 +231,8 @@ func (e *Endpoint) dial(p *peer) {
 	}
 }
 
-// connect tries the addresses of a rank, one after the other and then again, until one leads to it.
+// connect tries the addresses of a rank, one after the other, and repeats that Config.Retry times
+// until an address leads to the rank.
 func (e *Endpoint) connect(ctx context.Context, p *peer) error {
 	addr, err := e.cfg.Lookup(ctx, p.rank)
 	if err != nil {
@@ -261,7 +264,7 @@ func (e *Endpoint) connect(ctx context.Context, p *peer) error {
 	}
 }
 
-// try makes the connection by one address.
+// try connects by one address. others: there are further addresses to try.
 func (e *Endpoint) try(ctx context.Context, p *peer, addr string, others bool) error {
 	limit := e.cfg.DialTimeout
 	if others {
@@ -272,7 +275,7 @@ func (e *Endpoint) try(ctx context.Context, p *peer, addr string, others bool) e
 	if err != nil {
 		return err
 	}
-	bare := c // as in meet
+	bare := c // as in acceptPeer
 	stop := context.AfterFunc(ctx, func() { _ = bare.Close() })
 	defer stop()
 	e.tune(c)
@@ -284,7 +287,7 @@ func (e *Endpoint) try(ctx context.Context, p *peer, addr string, others bool) e
 		_ = c.Close()
 		return fmt.Errorf("%s: %w", addr, err)
 	}
-	if !stop() { // what ended is about to close c
+	if !stop() { // ctx has ended, and c is closed, or will be
 		return fmt.Errorf("%s: %w", addr, context.Cause(ctx))
 	}
 	_ = c.SetDeadline(time.Time{})
@@ -292,27 +295,27 @@ func (e *Endpoint) try(ctx context.Context, p *peer, addr string, others bool) e
 	return nil
 }
 
-// tune sets what connections have; that they do not delay is Go's default.
+// tune sets the options of a connection. (TCP_NODELAY is Go's default.)
 func (e *Endpoint) tune(c net.Conn) {
 	switch t, ok := c.(*net.TCPConn); {
 	case !ok:
 	case isNear(t):
-		tuneNear(t) // and there is no other machine that could vanish
+		tuneNear(t) // no keep-alive: there is no other machine that could vanish
 	default:
 		keepalive.Enable(t, e.cfg.DeadAfter)
 	}
 }
 
-// Drop ends everything with a peer, which the layer above knows to be lost.
+// Drop ends the communication with a peer that the layer above knows to be lost.
 func (e *Endpoint) Drop(peer int, err error) {
 	if p := e.peers.At(peer); p != nil && peer != e.cfg.Rank {
-		p.lose(p.broken(err))
+		p.lose(p.wrap(err))
 	}
 }
 
-// Close ends the rank's part: what is queued is written, the peers are told, and theirs is waited
-// for, all within Linger. It listens until then: a peer with which this rank is connecting may have
-// been promised that its own connection will be the one that is used.
+// Close writes queued frames, tells the peers, and waits for them to close, all within Linger. The
+// endpoint listens until then: the connection that will be used with a peer may be one that the
+// peer is still making.
 func (e *Endpoint) Close() error {
 	e.closeOnce.Do(func() {
 		linger := e.cfg.Linger
@@ -328,8 +331,8 @@ func (e *Endpoint) Close() error {
 		stop()
 		e.cancel()
 		e.closeErr = e.ln.Close()
-		if e.eyes != nil {
-			e.closeErr = errors.Join(e.closeErr, e.eyes.end(e.cfg.Linger))
+		if e.poller != nil {
+			e.closeErr = errors.Join(e.closeErr, e.poller.end(e.cfg.Linger))
 		}
 		e.wg.Wait()
 		e.expected.Close()

@@ -24,7 +24,7 @@ import (
 	"weft/internal/progress"
 )
 
-// What is refused, or done by the endpoint itself, and with which words.
+// Calls that are refused, with their errors, and calls for the rank itself.
 func TestRefused(t *testing.T) {
 	e, err := New(Config{Rank: 1, Size: 2, Secret: testSecret, Lookup: noLookup})
 	require.NoError(t, err)
@@ -52,19 +52,19 @@ func TestRefused(t *testing.T) {
 	require.ErrorContains(t, err, "a frame of 262145 bytes; the largest is 262144")
 	require.NoError(t, e.Send(1, fabric.Frame{Data: make([]byte, MaxFrame)}))
 	require.Len(t, k.frames, 1)
-	require.NoError(t, pushed(1, 5, 10), "nobody waits for it")
-	place := make([]byte, 10)
+	require.NoError(t, pushed(1, 5, 10), "not expected")
+	dst := make([]byte, 10)
 	ends := 0
-	e.Expect(1, 5, place, func(err error) {
+	e.Expect(1, 5, dst, func(err error) {
 		require.NoError(t, err)
-		require.Equal(t, frameOf(1, 10).Data, place, "they are here before it ends")
+		require.Equal(t, frameOf(1, 10).Data, dst, "the bytes arrive before the end")
 		ends++
 	})
-	require.ErrorContains(t, pushed(1, 5, 11), "it sends 11 bytes at 0")
+	require.ErrorContains(t, pushed(1, 5, 11), "it sends 11 bytes at offset 0")
 	require.Zero(t, ends)
 	require.NoError(t, pushed(1, 5, 10))
 	require.Equal(t, 1, ends)
-	require.Equal(t, frameOf(1, 10).Data, place)
+	require.Equal(t, frameOf(1, 10).Data, dst)
 	require.NoError(t, e.Close())
 	require.ErrorIs(t, e.Send(1, fabric.Frame{}), fabric.ErrClosed)
 	require.ErrorIs(t, pushed(1, 5, 1), fabric.ErrClosed)
@@ -75,9 +75,9 @@ func TestRefused(t *testing.T) {
 // door is a listener with errors.
 type door struct {
 	net.Listener
-	refuses atomic.Int32 // so many more Accepts
-	asked   atomic.Int32
-	err     error // of Close
+	refuses atomic.Int32 // number of further calls of Accept that fail
+	asked   atomic.Int32 // number of calls of Accept
+	err     error        // of Close
 }
 
 func (d *door) Accept() (net.Conn, error) {
@@ -90,8 +90,8 @@ func (d *door) Accept() (net.Conn, error) {
 
 func (d *door) Close() error { return errors.Join(d.Listener.Close(), d.err) }
 
-// A listener that cannot accept for a while is asked again; one that cannot be closed is told of;
-// an endpoint that closes waits for neither.
+// Accept is called again after an error. An error of closing the listener is reported. Close does
+// not wait for the next Accept.
 func TestListenerFails(t *testing.T) {
 	eps := openAll(t, 2, nil)
 	d := &door{Listener: eps[1].ln, err: errFails}
@@ -116,12 +116,12 @@ func TestListenerFails(t *testing.T) {
 	eventually(t, func() bool { return runtime.NumGoroutine() < before })
 }
 
-// The pauses between attempts double, up to a second; the time for all of them bounds them.
+// The pauses between attempts double, up to a second; the time for all attempts is bounded.
 func TestPauses(t *testing.T) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	require.NoError(t, err)
 	addr := l.Addr().String()
-	require.NoError(t, l.Close()) // nobody is there
+	require.NoError(t, l.Close()) // no listener is there
 	for retry, want := range map[int]time.Duration{0: 0, 1: 10, 2: 30, 7: 1270, 8: 2270, 10: 4270, 1000: 5000} {
 		synctest.Test(t, func(t *testing.T) {
 			e := &Endpoint{cfg: Config{Size: 2, Secret: testSecret, Retry: retry, DialTimeout: time.Hour, Lookup: func(context.Context, int) (string, error) { return addr, nil }}}
@@ -132,7 +132,7 @@ func TestPauses(t *testing.T) {
 			require.Equal(t, want*time.Millisecond, time.Since(start), "%d times", retry)
 		})
 	}
-	synctest.Test(t, func(t *testing.T) { // the peer's own connection comes meanwhile
+	synctest.Test(t, func(t *testing.T) { // the peer connects meanwhile
 		e := &Endpoint{cfg: Config{Size: 2, Secret: testSecret, Retry: 1000, DialTimeout: time.Hour, Lookup: func(context.Context, int) (string, error) { return addr, nil }}}
 		p := newPeer(e, 1)
 		time.AfterFunc(time.Second, func() { close(p.opened) })
@@ -142,9 +142,9 @@ func TestPauses(t *testing.T) {
 	})
 }
 
-// A connection that comes: one that has given way to others is not used, and one that breaks off
-// before the verdict is lost.
-func TestMeet(t *testing.T) {
+// An accepted connection that was evicted is not used. If one breaks before the verdict, the peer
+// is lost.
+func TestAcceptPeer(t *testing.T) {
 	for _, row := range []struct {
 		proved, breaks bool
 		want           state
@@ -156,7 +156,7 @@ func TestMeet(t *testing.T) {
 		here, there := net.Pipe()
 		met := make(chan struct{})
 		go func() {
-			e.meet(here, func() bool { return row.proved })
+			e.acceptPeer(here, func() bool { return row.proved })
 			close(met)
 		}()
 		hello := append([]byte("weft"), words(3, 1)...)
@@ -185,7 +185,7 @@ func TestMeet(t *testing.T) {
 	}
 }
 
-// An error of Lookup is the reason for the loss.
+// An error of Lookup loses the peer.
 func TestLookupFails(t *testing.T) {
 	e, err := New(Config{Size: 2, Secret: testSecret, Lookup: noLookup})
 	require.NoError(t, err)
@@ -193,12 +193,11 @@ func TestLookupFails(t *testing.T) {
 	bind(e, c)
 	require.NoError(t, e.Send(1, fabric.Frame{}))
 	require.Equal(t, 1, <-c.lost)
-	require.EqualError(t, c.errors()[0], "tcp: connecting to rank 1: nobody is to be found")
+	require.EqualError(t, c.errors()[0], "tcp: connecting to rank 1: no address is known")
 	require.NoError(t, e.Close())
 }
 
-// A peer that does not answer is given up after DialTimeout, also where that is less than Linger,
-// and a connection is made in that case.
+// A connection is made also if DialTimeout is less than Linger.
 func TestShortDialTimeout(t *testing.T) {
 	eps := openAll(t, 2, func(c *Config) { c.DialTimeout, c.Linger = 20*time.Second, time.Minute })
 	cs := bindAll(eps)
@@ -207,7 +206,7 @@ func TestShortDialTimeout(t *testing.T) {
 	require.Empty(t, cs[0].errors())
 }
 
-// A connection lives on when the time that it had to be made is over.
+// A connection is not affected by the end of DialTimeout after it was made.
 func TestBeyondTheTimeToDial(t *testing.T) {
 	for name, conf := range map[string]*tls.Config{"plain": nil, "TLS": testTLS(t)} {
 		t.Run(name, func(t *testing.T) {
@@ -217,7 +216,7 @@ func TestBeyondTheTimeToDial(t *testing.T) {
 			cs := bindAll(eps)
 			require.NoError(t, eps[0].Send(1, fabric.Frame{}))
 			eventually(t, func() bool { return cs[1].n.Load() == 1 })
-			time.Sleep(limit + limit/10) // it is the time that matters here
+			time.Sleep(limit + limit/10) // the test needs that time to pass
 			for k := range uint64(3) {
 				for r := range eps {
 					require.NoError(t, eps[r].Send(1-r, fabric.Frame{Head: [fabric.HeadWords]uint64{k + uint64(1-r)}}))
@@ -230,29 +229,28 @@ func TestBeyondTheTimeToDial(t *testing.T) {
 	}
 }
 
-// What is done before a frame or a transfer is sent is done before it is seen at the other end: the
-// race detector knows of that, too.
+// The sending of a frame happens before its delivery, also for the race detector.
 func TestSeenInOrder(t *testing.T) {
 	eps := openAll(t, 2, nil)
 	cs := bindAll(eps)
-	told, seen := make([]int, 64), make(chan int, 1) // by frame
-	cs[1].each = func(_ int, f fabric.Frame) { seen <- told[f.Head[0]] + len(f.Data) }
-	for k := range told {
-		n := []int{0, 10, 2000, 100_000}[k%4] // copied behind its head, or not
-		told[k] = k + 1
+	written, seen := make([]int, 64), make(chan int, 1) // by frame
+	cs[1].each = func(_ int, f fabric.Frame) { seen <- written[f.Head[0]] + len(f.Data) }
+	for k := range written {
+		n := []int{0, 10, 2000, 100_000}[k%4] // copied after its head, or not
+		written[k] = k + 1
 		data := bytes.Repeat([]byte{byte(k)}, n)
 		require.NoError(t, eps[0].Send(1, fabric.Frame{Head: [fabric.HeadWords]uint64{uint64(k)}, Data: data}))
-		clear(data) // it may be used again at once
+		clear(data) // the sender may reuse it at once
 		require.Equal(t, k+1+n, <-seen)
 	}
 }
 
-// wires is a connection that keeps what is written, by call, and fails from one call on.
+// wires is a connection that keeps the written bytes, or whose writes fail.
 type wires struct {
 	net.Conn
 	mu     sync.Mutex
 	wrote  bytes.Buffer
-	ends   chan struct{} // closed by Close: then reads end
+	ends   chan struct{} // closed by Close; then reads end
 	once   sync.Once
 	fails  bool
 	halves int
@@ -275,8 +273,8 @@ func (w *wires) Close() error      { w.once.Do(func() { close(w.ends) }); return
 func (w *wires) LocalAddr() net.Addr  { return nil }
 func (w *wires) RemoteAddr() net.Addr { return nil }
 
-// Where a connection has a writer of its own: what waits is written in its order, the writer is
-// woken, and an error ends all that waits, and the peer.
+// A connection with a writer goroutine: the writer is woken, and writes frames and pieces in their
+// order. An error ends everything that waits, and loses the peer.
 func TestWriter(t *testing.T) {
 	open := func(fails bool) (*peer, *wires, *collect) {
 		c := newCollect()
@@ -286,7 +284,7 @@ func TestWriter(t *testing.T) {
 	}
 	p, w, c := open(false)
 	a, b := frameOf(1, 0), frameOf(2, 300)
-	require.NoError(t, p.send(kindFrame, &a, nil)) // before the connection is there
+	require.NoError(t, p.send(kindFrame, &a, nil)) // before the connection is open
 	done := make(chan error, 8)
 	p.piece = 200
 	p.push(7, b.Data, func(err error) { done <- err })
@@ -320,7 +318,7 @@ func TestWriter(t *testing.T) {
 	close(expired)
 	<-closed
 	p.e.wg.Wait()
-	require.Equal(t, 1, w.halves, "this side first")
+	require.Equal(t, 1, w.halves, "this side ends first")
 	require.Empty(t, c.errors())
 
 	p, w, c = open(true)
@@ -335,7 +333,7 @@ func TestWriter(t *testing.T) {
 	require.Empty(t, done)
 }
 
-// Where each connection has a reader, nobody is to poll.
+// If each connection has a reader, no goroutine polls.
 func TestReaders(t *testing.T) {
 	s := new(Endpoint).Sources()
 	require.Len(t, s, 1)

@@ -13,19 +13,19 @@ import (
 	"weft/internal/fabric"
 )
 
-// An endpoint of a run that has failed does not wait for a peer that looks at nothing, and what it
-// has said before is there.
+// In a run that has failed, Close does not wait for a peer that does not poll, and frames that were
+// sent before arrive.
 func TestFailedRunDoesNotLinger(t *testing.T) {
 	hold := make(chan struct{})
 	failed := new(atomic.Bool)
 	eps := openAll(t, 2, func(c *Config) { c.Failed = failed })
 	c := newCollect()
 	bind(eps[0], newCollect())
-	g := bindHeld(eps[1], c, hold) // its process computes
+	g := bindHeld(eps[1], c, hold) // its process computes, and does not poll
 	t.Cleanup(func() { close(hold) })
 	require.NoError(t, eps[0].Send(1, fabric.Frame{Head: [fabric.HeadWords]uint64{0: 0}}))
 	for g.Try(); c.n.Load() == 0; g.Try() {
-		time.Sleep(time.Millisecond) // until they are connected
+		time.Sleep(time.Millisecond) // until the two are connected
 	}
 	require.NoError(t, eps[0].Send(1, fabric.Frame{Head: [fabric.HeadWords]uint64{0: 1}}))
 	failed.Store(true)
@@ -36,7 +36,7 @@ func TestFailedRunDoesNotLinger(t *testing.T) {
 	eventually(t, func() bool { g.Try(); return c.n.Load() == 2 })
 }
 
-// As long as it has not failed, Close waits for such a peer.
+// In a run that has not failed, Close waits for such a peer.
 func TestRunThatGoesOnLingers(t *testing.T) {
 	t.Parallel()
 	hold := make(chan struct{})

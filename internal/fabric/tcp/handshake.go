@@ -15,9 +15,9 @@ import (
 	"weft/internal/fabric"
 )
 
-// The handshake, all numbers little-endian. Each side proves that it knows the secret by a MAC over
-// both nonces, both ranks and its role, so that neither can be fed the other's answer, or that of
-// another connection.
+// The handshake. All numbers are little-endian. Each side proves that it knows the secret, by a MAC
+// over both nonces, both ranks and its own role. So neither the other side's MAC nor one from
+// another connection is accepted.
 //
 //	dialler → acceptor   "weft" version rank nonce         (4+4+4+32 bytes)
 //	acceptor → dialler   nonce mac                         (32+32)
@@ -25,7 +25,7 @@ import (
 //	acceptor → dialler   verdict                           (1)
 const (
 	magic     = "weft"
-	version   = 3 // 2: frames said nothing of their origin; 1: pieces were smaller
+	version   = 3 // 2: frames had no origin; 1: pieces were smaller
 	nonceSize = 32
 	helloSize = 4 + 4 + 4 + nonceSize
 )
@@ -33,7 +33,7 @@ const (
 // Verdicts.
 const (
 	accepted  = 1 // frames may flow
-	duplicate = 2 // there is, or will be, another connection between the two
+	duplicate = 2 // another connection between the two ranks is used, or will be
 )
 
 var (
@@ -56,8 +56,8 @@ func proof(secret []byte, role byte, dialler, acceptor uint32, a, b *nonce) []by
 	return m.Sum(nil)
 }
 
-// greet is the dialler's part. It returns nil if the acceptor takes the connection, errDuplicate if
-// there is another.
+// greet is the dialler's part. It returns nil if the acceptor takes the connection, and
+// errDuplicate if another connection is used.
 func greet(c io.ReadWriter, secret []byte, self, peer int) error {
 	var mine, theirs nonce
 	_, _ = rand.Read(mine[:]) // never fails
@@ -93,7 +93,7 @@ func greet(c io.ReadWriter, secret []byte, self, peer int) error {
 	return fmt.Errorf("it answers %d to the handshake", verdict[0])
 }
 
-// receive is the acceptor's part up to the verdict, which knows of ranks below size. It returns the
+// receive is the acceptor's part, up to the verdict. It accepts ranks below size, and returns the
 // dialler's rank.
 func receive(c io.ReadWriter, secret []byte, self, size int) (int, error) {
 	var hello [helloSize]byte
@@ -133,7 +133,7 @@ const headSize = 16 + 8*fabric.HeadWords
 
 const (
 	kindFrame = 1
-	kindClose = 2 // the last one: this side will send no more
+	kindClose = 2 // the last frame: this side will send no more
 	kindPiece = 3 // of a transfer: the first two words of the head are its key and the offset
 )
 
@@ -148,7 +148,8 @@ func appendHead(b []byte, kind uint32, f *fabric.Frame) []byte {
 	return b
 }
 
-// parseHead returns the kind of a frame and the length of its data. There are so many ranks.
+// parseHead reads a head into f, and returns the kind of the frame and the length of its data.
+// ranks is the number of ranks of the job.
 func parseHead(b []byte, ranks int, f *fabric.Frame) (kind uint32, n int, err error) {
 	size := binary.LittleEndian.Uint32(b)
 	kind = binary.LittleEndian.Uint32(b[4:])

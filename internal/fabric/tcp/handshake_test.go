@@ -17,7 +17,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// words are numbers as the handshake has them.
+// words encodes numbers as the handshake does.
 func words(ns ...uint32) (b []byte) {
 	for _, n := range ns {
 		b = binary.LittleEndian.AppendUint32(b, n)
@@ -33,7 +33,7 @@ func mac(secret []byte, role byte, dialler, acceptor uint32, a, b []byte) []byte
 	return m.Sum(nil)
 }
 
-// take reads so many bytes.
+// take reads n bytes.
 func take(t *testing.T, c io.Reader, n int) []byte {
 	b := make([]byte, n)
 	_, err := io.ReadFull(c, b)
@@ -43,8 +43,8 @@ func take(t *testing.T, c io.Reader, n int) []byte {
 
 var aNonce = bytes.Repeat([]byte("n"), nonceSize)
 
-// The dialler's part, step by step, to an acceptor that is written from the description alone; each
-// field of its answer is wrong in turn.
+// The dialler's part, step by step, with an acceptor that was written from the description only.
+// Each field of the acceptor's answer is wrong in turn.
 func TestGreet(t *testing.T) {
 	const self, peer = 3, 0x0102
 	honest := func(theirs []byte) []byte { return mac(testSecret, 'a', self, peer, theirs, aNonce) }
@@ -85,7 +85,7 @@ func TestGreet(t *testing.T) {
 			require.EqualError(t, err, row.err, name)
 		}
 		_, err := there.Read(make([]byte, 1))
-		require.ErrorIs(t, err, io.EOF, "%s: it says no more", name)
+		require.ErrorIs(t, err, io.EOF, "%s: nothing more is sent", name)
 		_ = there.Close()
 	}
 	for i := range nonces {
@@ -140,7 +140,7 @@ func TestReceive(t *testing.T) {
 			_, _ = there.Write(row.proof(answer[:nonceSize]))
 		}
 		_, err = there.Read(make([]byte, 1))
-		require.ErrorIs(t, err, io.EOF, "%s: it says no more", name)
+		require.ErrorIs(t, err, io.EOF, "%s: nothing more is sent", name)
 		if got := <-result; row.err == "" {
 			require.NoError(t, got.err, name)
 			require.Equal(t, row.rank, got.rank, name)
@@ -151,7 +151,8 @@ func TestReceive(t *testing.T) {
 	}
 }
 
-// failing is a connection of which one call fails, from 0; those before have answers.
+// failing is a connection whose call number fails, counted from 0, fails. Earlier reads have
+// answers.
 type failing struct {
 	answers [][]byte
 	calls   int
@@ -176,9 +177,9 @@ func (f *failing) Read(b []byte) (int, error) {
 	return copy(b, f.answers[f.calls-1]), nil
 }
 
-// Each call that a handshake makes fails in turn: the handshake ends there, and says so.
+// Each call that a handshake makes fails in turn: the handshake ends there, with the error.
 func TestHandshakeFails(t *testing.T) {
-	for k := range 2 { // those of which the answers do not depend on a nonce
+	for k := range 2 { // the calls before which no answer depends on a nonce
 		f := &failing{fails: k}
 		require.ErrorIs(t, greet(f, testSecret, 0, 1), errFails, k)
 		require.Equal(t, k+1, f.calls)
@@ -188,7 +189,7 @@ func TestHandshakeFails(t *testing.T) {
 		require.Zero(t, rank)
 		require.Equal(t, k+1, f.calls)
 	}
-	for _, say := range []int{0, 1, 2} { // parts of what the other one says
+	for _, say := range []int{0, 1, 2} { // how many parts of its answer the other side sends
 		here, there := net.Pipe()
 		result := make(chan error, 2)
 		go func() { result <- greet(here, testSecret, 0, 1); _ = here.Close() }()
@@ -212,7 +213,7 @@ func TestHandshakeFails(t *testing.T) {
 	require.ErrorIs(t, <-result, io.EOF)
 }
 
-// A head, and each of its fields at its bounds.
+// A head, and each of its fields at its limits.
 func TestHeads(t *testing.T) {
 	f := frameOf(7, 11)
 	f.Origin = 1

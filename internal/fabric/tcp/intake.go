@@ -14,24 +14,26 @@ import (
 )
 
 const (
-	// readBuffer is how much is read at once. A larger frame is gathered in memory of its own.
+	// readBuffer is the number of bytes that are read at once. A larger frame has memory of its
+	// own.
 	readBuffer = 64 << 10
-	// shyBuffer is how much is read at once behind the head of what follows a large piece: the rest
-	// of that is left where it can be read to its place.
-	shyBuffer = 1 << 10
+	// shortBuffer is the number of bytes that are read at once after the head that follows a large
+	// piece: another large piece probably follows, and should be read directly into the user's
+	// memory.
+	shortBuffer = 1 << 10
 )
 
 func newIntake(p *peer) *intake { return &intake{p: p, buf: make([]byte, readBuffer), need: headSize} }
 
-// room returns where the next bytes are to be put, at least one.
+// room returns the memory for the next bytes, at least one.
 func (in *intake) room() []byte {
 	switch {
 	case in.bye:
 		return in.buf
 	case in.kind == kindFrame:
 		return in.big[in.here:in.size]
-	case in.kind == kindPiece && in.place != nil:
-		return in.place[in.here:]
+	case in.kind == kindPiece && in.dst != nil:
+		return in.dst[in.here:]
 	case in.kind == kindPiece:
 		return in.buf[:min(len(in.buf), in.size-in.here)]
 	}
@@ -42,14 +44,14 @@ func (in *intake) room() []byte {
 		in.r = 0
 	}
 	room := in.buf[in.w:]
-	if in.shy {
-		room = room[:min(len(room), in.need-(in.w-in.r)+shyBuffer)]
+	if in.short {
+		room = room[:min(len(room), in.need-(in.w-in.r)+shortBuffer)]
 	}
 	return room
 }
 
-// took says that n bytes were put into room. It delivers what is here. Behind an error nothing more
-// is to be read.
+// took reports that n bytes were read into room, and delivers what is complete. After an error,
+// nothing more may be read.
 func (in *intake) took(n int) error {
 	switch {
 	case in.bye:
@@ -61,7 +63,7 @@ func (in *intake) took(n int) error {
 			return nil
 		}
 		if in.kind == kindPiece {
-			in.letGo(nil)
+			in.release(nil)
 		} else {
 			in.f.Data = in.big[:in.size]
 			in.p.e.handler.Deliver(&in.f)
@@ -95,12 +97,12 @@ func (in *intake) took(n int) error {
 			}
 			in.kind, in.size = kind, size
 			in.here = copy(in.big, in.buf[in.r+headSize:in.w])
-			in.r, in.w, in.shy = 0, 0, false
+			in.r, in.w, in.short = 0, 0, false
 		case in.w-in.r < whole:
-			in.need, in.shy = whole, false
+			in.need, in.short = whole, false
 			return nil
 		default:
-			in.shy = false
+			in.short = false
 			in.f.Data = in.buf[in.r+headSize : in.r+whole]
 			in.r += whole
 			in.p.e.handler.Deliver(&in.f)
@@ -109,97 +111,97 @@ func (in *intake) took(n int) error {
 	return nil
 }
 
-// piece begins to take a piece to the memory that is expected to be filled by it, or to nowhere.
+// piece begins to read a piece into the memory that expects it, or drops the piece if none does.
 func (in *intake) piece(size int) error {
 	p, key := in.p, in.f.Head[0]
 	m := min(size, in.w-in.r)
 	if m < size {
-		// Before Begin: whoever forgets the transfer after that finds this at it.
+		// Before Begin: a goroutine that forgets the transfer after Begin sees that it is filling.
 		p.mu.Lock()
-		p.placing, p.place = true, key
+		p.filling, p.fillKey = true, key
 		p.mu.Unlock()
 	}
-	place, err := p.e.expected.Begin(p.rank, key, in.f.Head[1], size)
+	dst, err := p.e.expected.Begin(p.rank, key, in.f.Head[1], size)
 	if err != nil {
 		return err
 	}
-	if place != nil {
-		copy(place, in.buf[in.r:in.r+m])
+	if dst != nil {
+		copy(dst, in.buf[in.r:in.r+m])
 	}
 	in.r += m
 	if m == size {
-		if place != nil {
+		if dst != nil {
 			p.e.expected.End(p.rank, key, size, nil)
 		}
 		return nil
 	}
-	in.kind, in.size, in.here, in.place = kindPiece, size, m, place
-	in.r, in.w, in.shy = 0, 0, size > len(in.buf)
+	in.kind, in.size, in.here, in.dst = kindPiece, size, m, dst
+	in.r, in.w, in.short = 0, 0, size > len(in.buf)
 	return nil
 }
 
-// letGo says that memory of a transfer is not being written any more: the piece is all here or,
-// with an error, will not be.
-func (in *intake) letGo(err error) {
+// release ends the writing to the user's memory: the piece is complete or, with an error, never
+// will be.
+func (in *intake) release(err error) {
 	p := in.p
 	p.mu.Lock()
-	if p.stirred && p.conn != nil {
+	if p.interrupted && p.conn != nil {
 		_ = p.conn.SetReadDeadline(time.Time{})
 	}
-	p.placing, p.stirred = false, false
+	p.filling, p.interrupted = false, false
 	p.mu.Unlock()
-	if in.place != nil {
-		in.place = nil
+	if in.dst != nil {
+		in.dst = nil
 		p.e.expected.End(p.rank, in.f.Head[0], in.size, err)
 	}
 }
 
-// stirred lets go of the memory of a transfer that nobody wants any more, and reports whether that
-// was so; the rest of its piece is dropped.
-func (in *intake) stirred() bool {
+// handleInterrupt releases the memory of a transfer that was forgotten in the middle of a piece,
+// and reports whether there was one. The rest of the piece is dropped.
+func (in *intake) handleInterrupt() bool {
 	in.p.mu.Lock()
-	stirred := in.p.stirred
+	interrupted := in.p.interrupted
 	in.p.mu.Unlock()
-	if stirred {
-		in.letGo(fabric.ErrClosed)
+	if interrupted {
+		in.release(fabric.ErrClosed)
 	}
-	return stirred
+	return interrupted
 }
 
-// broken ends what is half here: no more will come.
-func (in *intake) broken(err error) {
-	if in.place != nil {
-		in.letGo(err)
+// fail ends a transfer of which a piece is half read: no more bytes will arrive.
+func (in *intake) fail(err error) {
+	if in.dst != nil {
+		in.release(err)
 	}
 }
 
-// stir has the memory of a transfer let go that nobody wants any more, though the peer may take its
-// time to send the rest of a piece. The reader's deadline is taken back under the same lock when it
-// is through, so it meets no other read.
-func (p *peer) stir(key uint64) {
+// interrupt has the memory of a forgotten transfer released if a piece of it is half read: the peer
+// may take long to send the rest. A reader is woken by a deadline. The reader removes the deadline
+// under the same lock when it is done with the piece, so the deadline ends no other read.
+func (p *peer) interrupt(key uint64) {
 	p.mu.Lock()
-	stir := p.placing && p.place == key
-	if stir {
-		p.stirred = true
+	found := p.filling && p.fillKey == key
+	if found {
+		p.interrupted = true
 		if p.conn != nil {
 			_ = p.conn.SetReadDeadline(time.Unix(1, 0))
 		}
 	}
-	looked := stir && p.sock != nil
+	polled := found && p.sock != nil
 	p.mu.Unlock()
-	if looked {
+	if polled {
 		p.e.progress.Call()
 	}
 }
 
 var errNoGoodbye = errors.New("the connection has ended without a closing frame")
 
-// read is the reader of a connection that nobody looks at: it delivers what comes until the
-// connection ends.
+// read is the reader of a connection that is not polled: it delivers frames until the connection
+// ends.
 func (p *peer) read() {
 	err := p.readAll()
 	close(p.ended)
-	p.lose(p.broken(err))
+	p.lose(p.wrap(err))
 	_ = p.conn.Close()
 }
 
@@ -210,13 +212,13 @@ func (p *peer) readAll() error {
 		if n > 0 {
 			err = cmp.Or(in.took(n), err)
 		}
-		if err == nil || errors.Is(err, os.ErrDeadlineExceeded) && in.stirred() {
+		if err == nil || errors.Is(err, os.ErrDeadlineExceeded) && in.handleInterrupt() {
 			continue
 		}
 		if err == io.EOF || errors.Is(err, io.ErrUnexpectedEOF) {
 			err = errNoGoodbye
 		}
-		in.broken(p.broken(err))
+		in.fail(p.wrap(err))
 		return err
 	}
 }

@@ -30,17 +30,17 @@ func frameOf(seed uint64, n int) (f fabric.Frame) {
 	return f
 }
 
-// onWire is a frame as it is on the wire.
+// onWire returns the bytes of a frame on the wire.
 func onWire(kind uint32, f fabric.Frame) []byte { return append(appendHead(nil, kind, &f), f.Data...) }
 
-// pieceOf is a piece of transfer key, of n bytes, which begins at off.
+// pieceOf returns a piece of n bytes of transfer key. The piece begins at off.
 func pieceOf(key, off uint64, n int) fabric.Frame {
 	f := frameOf(key, n)
 	f.Head[0], f.Head[1] = key, off
 	return f
 }
 
-// keeper is a handler that keeps what comes.
+// keeper is a handler that keeps frames and losses.
 type keeper struct {
 	frames []fabric.Frame
 	errs   []error
@@ -65,13 +65,13 @@ func (k *keeper) Lost(_ int, err error) {
 	}
 }
 
-// newIn returns what takes apart what rank 1 says to rank 0, and the handler.
+// newIn returns the intake of rank 0 for the bytes of rank 1, and the handler.
 func newIn() (*intake, *keeper) {
 	k := &keeper{}
 	return newIntake(newPeer(lone(Config{Size: 2}, k), 1)), k
 }
 
-// put puts bytes into room, at most so many at a time, and returns the first error.
+// put puts bytes into room, at most most at a time, and returns the first error.
 func (in *intake) put(b []byte, most int) error {
 	for len(b) > 0 {
 		n := copy(in.room(), b[:min(len(b), most)])
@@ -86,8 +86,8 @@ func (in *intake) put(b []byte, most int) error {
 	return nil
 }
 
-// Frames and transfers of sizes around each bound, cut anywhere, and the memory that they came in
-// used again at once: all comes as it was sent.
+// Frames and transfers of sizes around each limit, cut anywhere, arrive as they were sent, though
+// their memory is reused at once.
 func TestIntake(t *testing.T) {
 	sizes := []int{0, 1, 100, readBuffer - headSize - 1, readBuffer - headSize, readBuffer - headSize + 1, readBuffer - 1, readBuffer, readBuffer + 1, MaxFrame - 1, MaxFrame}
 	pieces := []int{1, 100, readBuffer - headSize, readBuffer - 1, readBuffer, readBuffer + 1, 2*readBuffer + 1, maxPiece - 1, maxPiece}
@@ -98,7 +98,7 @@ func TestIntake(t *testing.T) {
 		x := &in.p.e.expected
 		var stream []byte
 		var want []fabric.Frame
-		places, ends := map[uint64][]byte{}, map[uint64]int{}
+		expected, ends := map[uint64][]byte{}, map[uint64]int{}
 		for i := range uint64(20) {
 			if r.IntN(3) > 0 {
 				f := frameOf(i, sizes[r.IntN(len(sizes))])
@@ -114,10 +114,10 @@ func TestIntake(t *testing.T) {
 				f.Head[1] = uint64(cut)
 				stream = append(stream, onWire(kindPiece, fabric.Frame{Head: f.Head, Data: f.Data[cut:]})...)
 			}
-			if r.IntN(4) > 0 { // else nobody waits for it
-				places[i] = make([]byte, n)
-				x.Add(1, i, places[i], func(err error) {
-					if err == nil && bytes.Equal(f.Data, places[i]) {
+			if r.IntN(4) > 0 { // otherwise it is not expected
+				expected[i] = make([]byte, n)
+				x.Add(1, i, expected[i], func(err error) {
+					if err == nil && bytes.Equal(f.Data, expected[i]) {
 						ends[i]++
 					}
 				})
@@ -137,19 +137,19 @@ func TestIntake(t *testing.T) {
 			require.Equal(t, want[i].Head, k.frames[i].Head, "seed %d: frame %d", seed, i)
 			require.True(t, bytes.Equal(want[i].Data, k.frames[i].Data), "seed %d: frame %d of %d bytes", seed, i, len(want[i].Data))
 		}
-		require.Len(t, ends, len(places), "seed %d", seed)
+		require.Len(t, ends, len(expected), "seed %d", seed)
 		for i, n := range ends {
 			require.Equal(t, 1, n, "seed %d: transfer %d", seed, i)
 		}
 		require.True(t, in.p.bye)
-		require.False(t, in.p.placing)
+		require.False(t, in.p.filling)
 		require.False(t, x.Waiting())
-		require.NoError(t, in.put(bytes.Repeat([]byte{0xff}, 3*readBuffer), 1000), "nothing that comes behind the closing frame matters")
+		require.NoError(t, in.put(bytes.Repeat([]byte{0xff}, 3*readBuffer), 1000), "bytes after the closing frame are ignored")
 		require.Len(t, k.frames, len(want))
 	}
 }
 
-// How much is read at once, step by step.
+// How many bytes are read at once, step by step.
 func TestRoom(t *testing.T) {
 	small := onWire(kindFrame, frameOf(1, 10))
 	huge := onWire(kindFrame, frameOf(2, readBuffer)) // more than the buffer, with its head
@@ -159,19 +159,19 @@ func TestRoom(t *testing.T) {
 	full := onWire(kindPiece, pieceOf(1, 0, readBuffer))
 	type step struct {
 		put  []byte
-		room int // behind it
+		room int // the room after that
 	}
 	for name, row := range map[string]struct {
 		steps  []step
 		expect int // bytes of transfer 1
 	}{
-		"a frame":                {[]step{{nil, readBuffer}, {small, readBuffer}, {small, readBuffer}}, 0},
-		"half a head":            {[]step{{small[:1], readBuffer - 1}, {small[1 : headSize-1], readBuffer - headSize + 1}, {small[headSize-1:], readBuffer}}, 0},
-		"half a frame":           {[]step{{small[:headSize+1], readBuffer - headSize - 1}, {small[headSize+1:], readBuffer}}, 0},
-		"behind a frame":         {[]step{{append(bytes.Clone(small), small[:5]...), readBuffer - len(small) - 5}}, 0},
-		"it fits to the end":     {[]step{{whole[:100], readBuffer - 100}, {whole[100:], readBuffer}}, 0},
-		"it does not fit behind": {[]step{{append(bytes.Clone(small), whole[:100]...), readBuffer - 100}, {whole[100:], readBuffer}}, 0},
-		"it just fits behind": {[]step{
+		"a frame":               {[]step{{nil, readBuffer}, {small, readBuffer}, {small, readBuffer}}, 0},
+		"half a head":           {[]step{{small[:1], readBuffer - 1}, {small[1 : headSize-1], readBuffer - headSize + 1}, {small[headSize-1:], readBuffer}}, 0},
+		"half a frame":          {[]step{{small[:headSize+1], readBuffer - headSize - 1}, {small[headSize+1:], readBuffer}}, 0},
+		"after a frame":         {[]step{{append(bytes.Clone(small), small[:5]...), readBuffer - len(small) - 5}}, 0},
+		"it fits to the end":    {[]step{{whole[:100], readBuffer - 100}, {whole[100:], readBuffer}}, 0},
+		"it does not fit after": {[]step{{append(bytes.Clone(small), whole[:100]...), readBuffer - 100}, {whole[100:], readBuffer}}, 0},
+		"it just fits after": {[]step{
 			{append(bytes.Clone(long), onWire(kindFrame, frameOf(3, readBuffer-len(long)-headSize))[:100]...), readBuffer - len(long) - 100},
 		}, 0},
 		"one byte more": {[]step{
@@ -181,16 +181,16 @@ func TestRoom(t *testing.T) {
 			{huge[:headSize], readBuffer}, {huge[headSize : headSize+7], readBuffer - 7}, {huge[headSize+7:], readBuffer}, {huge[:headSize+9], readBuffer - 9}, {huge[headSize+9:], readBuffer},
 		}, 0},
 		"a large piece": {[]step{
-			{large[:headSize], readBuffer + 1}, {large[headSize : headSize+5], readBuffer - 4}, {large[headSize+5:], headSize + shyBuffer},
-			{small[:10], headSize - 10 + shyBuffer}, {small[10:headSize], readBuffer - headSize}, {small[headSize:], readBuffer},
+			{large[:headSize], readBuffer + 1}, {large[headSize : headSize+5], readBuffer - 4}, {large[headSize+5:], headSize + shortBuffer},
+			{small[:10], headSize - 10 + shortBuffer}, {small[10:headSize], readBuffer - headSize}, {small[headSize:], readBuffer},
 		}, 2*readBuffer + 2},
-		"a small frame behind it": {[]step{{large[:headSize], readBuffer + 1}, {large[headSize:], headSize + shyBuffer}, {small, readBuffer}}, readBuffer + 1},
-		"a huge frame behind it": {[]step{
-			{large[:headSize], readBuffer + 1}, {large[headSize:], headSize + shyBuffer}, {huge[:headSize], readBuffer}, {huge[headSize:], readBuffer},
+		"a small frame after it": {[]step{{large[:headSize], readBuffer + 1}, {large[headSize:], headSize + shortBuffer}, {small, readBuffer}}, readBuffer + 1},
+		"a huge frame after it": {[]step{
+			{large[:headSize], readBuffer + 1}, {large[headSize:], headSize + shortBuffer}, {huge[:headSize], readBuffer}, {huge[headSize:], readBuffer},
 		}, readBuffer + 1},
-		"another one behind it": {[]step{{large[:headSize], readBuffer + 1}, {large[headSize:], headSize + shyBuffer}, {pieceHead(1, readBuffer+1, 5), 5}}, 2*readBuffer + 2},
-		"a piece of a buffer":   {[]step{{full[:headSize+1], readBuffer - 1}, {full[headSize+1:], readBuffer}}, readBuffer},
-		"for nobody":            {[]step{{large[:headSize], readBuffer}, {large[headSize : headSize+3], readBuffer - 2}, {large[headSize+3:], headSize + shyBuffer}}, 0},
+		"another one after it": {[]step{{large[:headSize], readBuffer + 1}, {large[headSize:], headSize + shortBuffer}, {pieceHead(1, readBuffer+1, 5), 5}}, 2*readBuffer + 2},
+		"a piece of a buffer":  {[]step{{full[:headSize+1], readBuffer - 1}, {full[headSize+1:], readBuffer}}, readBuffer},
+		"not expected":         {[]step{{large[:headSize], readBuffer}, {large[headSize : headSize+3], readBuffer - 2}, {large[headSize+3:], headSize + shortBuffer}}, 0},
 	} {
 		in, _ := newIn()
 		if row.expect > 0 {
@@ -208,7 +208,7 @@ func TestRoom(t *testing.T) {
 	require.NoError(t, in.put(huge, len(huge)))
 	before := &in.big[0]
 	require.NoError(t, in.put(huge, len(huge)))
-	require.Same(t, before, &in.big[0], "memory for huge frames is used again")
+	require.Same(t, before, &in.big[0], "memory for huge frames is reused")
 	require.NoError(t, in.put(appendHead(nil, kindClose, &fabric.Frame{}), headSize))
 	require.Len(t, in.room(), readBuffer)
 }
@@ -217,16 +217,16 @@ func pieceHead(key, off uint64, n int) []byte {
 	return onWire(kindPiece, pieceOf(key, off, n))[:headSize]
 }
 
-// A piece whose transfer is not as it says ends the connection, and whoever waits hears of it when
-// the peer is lost.
+// A piece that does not fit its transfer is an error, which ends the connection. The transfer ends
+// when the peer is lost, not before.
 func TestWrongPieces(t *testing.T) {
 	for name, row := range map[string]struct {
 		says []byte
 		err  string
 	}{
-		"behind the end":   {pieceHead(1, 0, 11), "it sends 11 bytes at 0 of the transfer 1, of which 0 of 10 are here"},
-		"a gap":            {pieceHead(1, 1, 9), "it sends 9 bytes at 1 of the transfer 1, of which 0 of 10 are here"},
-		"nothing":          {pieceHead(1, 0, 0), "it sends 0 bytes at 0 of the transfer 1, of which 0 of 10 are here"},
+		"beyond the end":   {pieceHead(1, 0, 11), "it sends 11 bytes at offset 0 of transfer 1, of which 0 of 10 bytes have arrived"},
+		"a gap":            {pieceHead(1, 1, 9), "it sends 9 bytes at offset 1 of transfer 1, of which 0 of 10 bytes have arrived"},
+		"nothing":          {pieceHead(1, 0, 0), "it sends 0 bytes at offset 0 of transfer 1, of which 0 of 10 bytes have arrived"},
 		"too large":        {appendHead(nil, kindPiece, &fabric.Frame{Data: make([]byte, maxPiece+1)}), "a frame of kind 3 with 1048577 bytes"},
 		"too large, frame": {appendHead(nil, kindFrame, &fabric.Frame{Data: make([]byte, MaxFrame+1)}), "a frame of kind 1 with 262145 bytes"},
 	} {
@@ -237,65 +237,65 @@ func TestWrongPieces(t *testing.T) {
 	}
 }
 
-// While a piece is half here the peer says which it is, and whoever forgets it, or loses the peer,
-// has it ended once; a piece that comes whole is never half here.
-func TestPlacing(t *testing.T) {
+// While a piece is half read, the peer's fields say so. Its transfer ends once if it is forgotten,
+// or the peer is lost. A piece that is read whole never sets these fields.
+func TestFilling(t *testing.T) {
 	half := func() (*intake, *int, *error) {
 		in, _ := newIn()
 		ends, last := 0, error(nil)
 		in.p.e.expected.Add(1, 7, make([]byte, 20), func(err error) { ends++; last = err })
 		require.NoError(t, in.put(onWire(kindPiece, pieceOf(7, 0, 10))[:headSize+4], readBuffer))
-		require.True(t, in.p.placing)
-		require.EqualValues(t, 7, in.p.place)
+		require.True(t, in.p.filling)
+		require.EqualValues(t, 7, in.p.fillKey)
 		return in, &ends, &last
 	}
 	in, ends, last := half()
-	require.False(t, in.stirred(), "nobody wants that")
-	require.True(t, in.p.placing)
-	in.p.stir(8)
-	require.False(t, in.p.stirred, "it is another one")
+	require.False(t, in.handleInterrupt(), "not interrupted")
+	require.True(t, in.p.filling)
+	in.p.interrupt(8)
+	require.False(t, in.p.interrupted, "another transfer")
 	require.NoError(t, in.put(make([]byte, 6), 6))
-	require.False(t, in.p.placing)
-	in.p.stir(7)
-	require.False(t, in.p.stirred, "it is not half here any more")
-	in.broken(io.EOF)
+	require.False(t, in.p.filling)
+	in.p.interrupt(7)
+	require.False(t, in.p.interrupted, "the piece is complete")
+	in.fail(io.EOF)
 	require.Zero(t, *ends)
 	require.NoError(t, in.put(onWire(kindPiece, pieceOf(7, 10, 10)), readBuffer))
 	require.Equal(t, 1, *ends)
 	require.NoError(t, *last)
 
 	in, ends, last = half()
-	in.p.stir(7)
-	require.True(t, in.p.stirred)
-	require.True(t, in.stirred())
-	require.False(t, in.p.stirred)
-	require.False(t, in.p.placing)
-	require.False(t, in.stirred(), "it is done")
+	in.p.interrupt(7)
+	require.True(t, in.p.interrupted)
+	require.True(t, in.handleInterrupt())
+	require.False(t, in.p.interrupted)
+	require.False(t, in.p.filling)
+	require.False(t, in.handleInterrupt(), "handled already")
 	require.Equal(t, 1, *ends)
 	require.ErrorIs(t, *last, fabric.ErrClosed)
-	in.broken(io.EOF)
+	in.fail(io.EOF)
 	require.NoError(t, in.put(make([]byte, 6), 6))
 	require.Equal(t, 1, *ends)
 
 	in, ends, last = half()
-	in.broken(io.EOF)
-	require.False(t, in.p.placing)
-	in.broken(io.ErrClosedPipe)
+	in.fail(io.EOF)
+	require.False(t, in.p.filling)
+	in.fail(io.ErrClosedPipe)
 	require.Equal(t, 1, *ends)
 	require.ErrorIs(t, *last, io.EOF)
 
-	in, _ = newIn() // for nobody: there is nothing to be ended
+	in, _ = newIn() // not expected: there is nothing to end
 	require.NoError(t, in.put(onWire(kindPiece, pieceOf(9, 0, 10))[:headSize+4], readBuffer))
-	in.p.stir(9)
-	require.True(t, in.stirred())
-	in.broken(io.EOF)
+	in.p.interrupt(9)
+	require.True(t, in.handleInterrupt())
+	in.fail(io.EOF)
 	require.NoError(t, in.put(onWire(kindPiece, pieceOf(9, 0, 10))[headSize+4:], readBuffer))
 	require.Zero(t, in.kind)
-	in.p.e.expected.Add(1, 10, make([]byte, 10), func(error) { require.False(t, in.p.placing) })
+	in.p.e.expected.Add(1, 10, make([]byte, 10), func(error) { require.False(t, in.p.filling) })
 	require.NoError(t, in.put(onWire(kindPiece, pieceOf(10, 0, 10)), readBuffer))
 }
 
-// reads is a connection that answers reads with what a script says, and counts deadlines.
+// reads is a connection that answers reads from a script, and records deadlines.
 type reads struct {
 	net.Conn
 	script    []readStep
@@ -306,7 +306,7 @@ type reads struct {
 type readStep struct {
 	data []byte
 	err  error
-	do   func() // before
+	do   func() // called before the answer
 }
 
 func (r *reads) Read(b []byte) (int, error) {
@@ -328,8 +328,8 @@ func (r *reads) Close() error {
 	return nil
 }
 
-// What a reader makes of each end of its connection: it is told once, behind all that came, and
-// what is half here ends before.
+// Each end of a reader's connection loses the peer once, after all frames that have arrived, and
+// after the end of transfers.
 func TestReaderEnds(t *testing.T) {
 	whole := onWire(kindFrame, frameOf(1, 3))
 	wrong := errors.New("the cable is cut")
@@ -337,14 +337,14 @@ func TestReaderEnds(t *testing.T) {
 		script [][2]any // bytes and an error
 		want   string   // the loss; "": none
 	}{
-		"the end":                   {[][2]any{{whole, nil}, {nil, io.EOF}}, "tcp: rank 1: the connection has ended without a closing frame"},
-		"the end of TLS":            {[][2]any{{whole, nil}, {nil, io.ErrUnexpectedEOF}}, "tcp: rank 1: the connection has ended without a closing frame"},
-		"an error":                  {[][2]any{{whole, nil}, {nil, wrong}}, "tcp: rank 1: the cable is cut"},
-		"an error with bytes":       {[][2]any{{whole, wrong}}, "tcp: rank 1: the cable is cut"},
-		"wrong bytes with an end":   {[][2]any{{append(bytes.Clone(whole), make([]byte, headSize)...), io.EOF}}, "tcp: rank 1: a frame of kind 0 with 0 bytes"},
-		"a deadline of nobody":      {[][2]any{{whole, nil}, {nil, os.ErrDeadlineExceeded}}, "tcp: rank 1: i/o timeout"},
-		"goodbye":                   {[][2]any{{append(bytes.Clone(whole), appendHead(nil, kindClose, &fabric.Frame{})...), nil}, {nil, io.EOF}}, ""},
-		"goodbye, and another word": {[][2]any{{append(bytes.Clone(whole), append(appendHead(nil, kindClose, &fabric.Frame{}), 1, 2, 3)...), nil}, {nil, wrong}}, ""},
+		"the end":                 {[][2]any{{whole, nil}, {nil, io.EOF}}, "tcp: rank 1: the connection has ended without a closing frame"},
+		"the end of TLS":          {[][2]any{{whole, nil}, {nil, io.ErrUnexpectedEOF}}, "tcp: rank 1: the connection has ended without a closing frame"},
+		"an error":                {[][2]any{{whole, nil}, {nil, wrong}}, "tcp: rank 1: the cable is cut"},
+		"an error with bytes":     {[][2]any{{whole, wrong}}, "tcp: rank 1: the cable is cut"},
+		"wrong bytes with an end": {[][2]any{{append(bytes.Clone(whole), make([]byte, headSize)...), io.EOF}}, "tcp: rank 1: a frame of kind 0 with 0 bytes"},
+		"an unexpected deadline":  {[][2]any{{whole, nil}, {nil, os.ErrDeadlineExceeded}}, "tcp: rank 1: i/o timeout"},
+		"goodbye":                 {[][2]any{{append(bytes.Clone(whole), appendHead(nil, kindClose, &fabric.Frame{})...), nil}, {nil, io.EOF}}, ""},
+		"goodbye, and more bytes": {[][2]any{{append(bytes.Clone(whole), append(appendHead(nil, kindClose, &fabric.Frame{}), 1, 2, 3)...), nil}, {nil, wrong}}, ""},
 	} {
 		k := &keeper{}
 		p := newPeer(lone(Config{Size: 2}, k), 1)
@@ -385,9 +385,9 @@ func TestReaderEnds(t *testing.T) {
 	}
 }
 
-// A transfer that is forgotten while half a piece of it is here: the reader is woken by a deadline,
-// which is taken back, once; the rest of the piece is dropped.
-func TestReaderStirred(t *testing.T) {
+// A transfer is forgotten while a piece of it is half read. A deadline wakes the reader once, and
+// is removed. The rest of the piece is dropped.
+func TestReaderInterrupted(t *testing.T) {
 	k := &keeper{}
 	p := newPeer(lone(Config{Size: 2}, k), 1)
 	p.e.peers.All()[1] = p
@@ -410,7 +410,7 @@ func TestReaderStirred(t *testing.T) {
 	}
 	p.conn, p.state = conn, open
 	p.e.expected.Add(1, 5, make([]byte, 10), func(err error) { ends = append(ends, err) })
-	require.ErrorIs(t, p.readAll(), os.ErrDeadlineExceeded, "nobody wanted the second one")
+	require.ErrorIs(t, p.readAll(), os.ErrDeadlineExceeded, "the second deadline is nothing of this package")
 	require.ErrorIs(t, ends[0], fabric.ErrClosed)
 	require.Len(t, ends, 1)
 	require.Len(t, k.frames, 1)

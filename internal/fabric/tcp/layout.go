@@ -12,7 +12,7 @@ import (
 	"weft/internal/fabric"
 )
 
-// Endpoint is one rank's end.
+// Endpoint is one rank's endpoint.
 type Endpoint struct {
 	// Constant after construction.
 	cfg    Config
@@ -22,7 +22,7 @@ type Endpoint struct {
 	ctx    context.Context // ends when the endpoint closes
 	cancel context.CancelFunc
 
-	eyes *eyes // nil: each connection has a reader and a writer
+	poller *poller // nil: each connection has a reader and a writer
 
 	expected fabric.Expected
 
@@ -35,39 +35,42 @@ type Endpoint struct {
 	closeErr  error
 }
 
-// peer is what an endpoint knows of another rank.
+// peer is an endpoint's state of another rank. doc.go has the states.
 type peer struct {
 	// Constant after construction.
 	e    *Endpoint
 	rank int
 
 	opened  chan struct{} // closed when the connection is open, or will never be
-	wake    chan struct{} // capacity 1: the writer has something to do
+	wake    chan struct{} // capacity 1: wakes the writer
 	flushed chan struct{} // closed when the closing frame is written, or never will be
-	ended   chan struct{} // closed when the reader has ended
+	ended   chan struct{} // closed when the reading has ended
 
-	looked atomic.Pointer[socket] // sock, for the goroutine that polls
+	polled atomic.Pointer[socket] // sock, for the goroutine that polls
 
 	mu    sync.Mutex
 	state state // guarded by mu
-	taken bool  // guarded by mu: a connection that came is being made this peer's
-	// guarded by mu until open, then constant: the connection, if a reader and a writer serve it
+	// guarded by mu: a connection that the peer has made was accepted, and will be open soon
+	taken bool
+	// guarded by mu until open, then constant: the connection, if it has a reader and a writer
 	conn net.Conn
-	sock *socket // likewise: the connection, if it is looked at and written without waiting
-	// guarded by mu: why nothing is written to sock any more; what is here is still read
-	mute    error
-	piece   int     // likewise: the largest piece of a transfer
-	queue   []*item // guarded by mu: frames, and the rest of what was written in part
-	bulk    []*push // guarded by mu: transfers, in the order of their turns
-	closing bool    // guarded by mu: the closing frame is to follow
-	over    bool    // guarded by mu: close has ended, and nothing is written any more
-	// guarded by mu: the reader reads the piece of transfer place into the user's memory
-	placing bool
-	place   uint64 // guarded by mu
-	stirred bool   // guarded by mu: and is to stop that
-	writing bool   // guarded by mu: somebody writes to conn
-	bye     bool   // guarded by mu: the peer has sent its closing frame
-	err     error  // guarded by mu: why it is lost
+	sock *socket // likewise: the connection, if it is polled, and written without waiting
+	// guarded by mu: why nothing is written to sock any more; bytes that arrive are still read
+	writeErr error
+	piece    int // likewise: the largest piece of a transfer
+	// guarded by mu: frames, and the rests of frames and pieces that were written in part
+	queue []*item
+	bulk  []*push // guarded by mu: transfers, in the order of their turns
+	// guarded by mu: the closing frame must still be written, after everything else
+	closing bool
+	over    bool // guarded by mu: close has ended, and nothing is written any more
+	// guarded by mu: a piece of transfer fillKey is half read, into the user's memory
+	filling     bool
+	fillKey     uint64 // guarded by mu
+	interrupted bool   // guarded by mu: the user's memory must be released
+	writing     bool   // guarded by mu: a goroutine writes to conn or sock
+	bye         bool   // guarded by mu: the peer has sent its closing frame
+	err         error  // guarded by mu: why the peer is lost
 }
 
 // item is a frame, or the rest of one, that waits to be written.
@@ -79,41 +82,42 @@ type item struct {
 }
 
 // push is a transfer that is being written, from the user's memory, in pieces of at most peer.piece
-// bytes. Transfers to one peer take turns, piece by piece, and frames go before all of them: so
-// what waits behind a transfer of any size is a piece, and what the kernel holds.
+// bytes. Transfers to one peer take turns, piece by piece, and frames go before all of them. So a
+// frame waits for at most one piece and the bytes that the kernel holds, however large the
+// transfers are.
 type push struct {
 	key  uint64
 	data []byte
 	end  func(error) // holders.Release, as a value
 
-	// guarded by peer.mu, or owned by who has it out of peer.bulk: what is before is written, or
-	// with an item
+	// guarded by peer.mu, or owned by the goroutine that has taken the push out of peer.bulk: the
+	// bytes before off are written, or belong to an item
 	off int
 
-	// holders are those who use data: the rest of the transfer is one, each item with a piece of it
-	// another. The last to release calls done.
+	// holders counts the uses of data: one for the rest of the transfer, and one for each item with
+	// a piece of the transfer. The last Release calls done.
 	holders fabric.Holders
 }
 
-// intake takes what comes over a connection apart, however it is cut: whoever reads puts the next
-// bytes into room, and says by took how many these are. It is used by one goroutine at a time: the
-// reader, or the goroutine that polls.
+// intake is the decoder of a connection's byte stream. The goroutine that reads calls room for
+// memory, reads the next bytes into it, however many there are, and passes their number to took.
+// One goroutine at a time uses an intake: the reader, or the goroutine that polls.
 type intake struct {
-	p    *peer
-	buf  []byte
-	r, w int  // what is read and not delivered is buf[r:w]
-	need int  // so much of it takes the frame at r
-	shy  bool // a large piece is likely to follow
-	bye  bool // the closing frame was here: nothing that comes behind it matters
+	p     *peer
+	buf   []byte
+	r, w  int  // buf[r:w] is read and not delivered
+	need  int  // number of bytes of the frame, or head, that begins at r
+	short bool // a large piece probably follows: read little after its head
+	bye   bool // the closing frame was read: later bytes are ignored
 
-	// A frame or piece whose data go elsewhere than to buf, and are not all here; then buf is
-	// empty.
-	kind  uint32 // 0: there is none
-	f     fabric.Frame
-	size  int
-	here  int
-	place []byte // of a piece: where the data go; nil: nowhere
-	big   []byte // of a frame: likewise
+	// A frame or piece that is half read, and whose data are not read into buf; buf is empty
+	// meanwhile.
+	kind uint32 // 0: none
+	f    fabric.Frame
+	size int
+	here int
+	dst  []byte // the memory for the data of a piece; nil: the data are dropped
+	big  []byte // the memory for the data of a frame
 }
 
 type state uint8

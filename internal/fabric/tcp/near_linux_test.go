@@ -57,7 +57,7 @@ func TestIsNear(t *testing.T) {
 	require.NoError(t, b.Close())
 }
 
-// Connections within the machine have what this machine lets them have, at both ends, and large
+// Connections within the machine have the options that this machine allows, at both ends, and large
 // pieces.
 func TestNearIsTuned(t *testing.T) {
 	eps := openAll(t, 2, nil)
@@ -67,7 +67,7 @@ func TestNearIsTuned(t *testing.T) {
 	allowed, err := os.ReadFile("/proc/sys/net/ipv4/tcp_allowed_congestion_control")
 	require.NoError(t, err)
 	for i, e := range eps {
-		s := e.peers.At(1 - i).looked.Load()
+		s := e.peers.At(1 - i).polled.Load()
 		require.Equal(t, nearPiece, s.p.piece)
 		if slices.Contains(strings.Fields(string(allowed)), nearControl) {
 			cc, err := unix.GetsockoptString(s.fd, unix.IPPROTO_TCP, unix.TCP_CONGESTION)
@@ -76,23 +76,23 @@ func TestNearIsTuned(t *testing.T) {
 		}
 		silence, err := unix.GetsockoptInt(s.fd, unix.IPPROTO_TCP, unix.TCP_USER_TIMEOUT)
 		require.NoError(t, err)
-		require.Zero(t, silence, "a rank that is stopped, with much to read, has not vanished")
+		require.Zero(t, silence, "a rank that is stopped, with much to read, counts as alive")
 		for _, row := range []struct{ option, limit int }{
 			{unix.SO_SNDBUF, bufferLimits().send}, {unix.SO_RCVBUF, bufferLimits().receive},
 		} {
 			n, err := unix.GetsockoptInt(s.fd, unix.SOL_SOCKET, row.option)
 			require.NoError(t, err)
 			if row.limit >= nearBuffer {
-				require.Equal(t, 2*nearBuffer, n, "the kernel counts what it needs besides")
+				require.Equal(t, 2*nearBuffer, n, "the kernel doubles the value")
 			} else {
-				require.NotEqual(t, 2*row.limit, n, "less than it would grow to")
+				require.NotEqual(t, 2*row.limit, n, "less than the kernel would grow it to")
 			}
 		}
 	}
 }
 
-// Buffers are asked for where the machine allows as much, in each direction by itself: less than
-// the kernel would grow to is worse than nothing.
+// A buffer is set only if the machine allows nearBuffer for its direction: less than the kernel
+// would grow it to is worse than a buffer that is not set.
 func TestBuffersByLimit(t *testing.T) {
 	for _, row := range []struct {
 		limit         limits
@@ -127,18 +127,18 @@ func TestReadLimit(t *testing.T) {
 	}
 }
 
-// Sockets that take little at a time cut what is written anywhere, and all of it comes.
+// Sockets that take few bytes at a time cut frames and transfers anywhere; every byte arrives.
 func TestNarrowSockets(t *testing.T) {
 	eps := openAll(t, 2, nil)
 	fabrictest.Crumbs(t, asFabric(eps), func() {
 		for i, e := range eps {
-			s := e.peers.At(1 - i).looked.Load()
+			s := e.peers.At(1 - i).polled.Load()
 			require.NoError(t, unix.SetsockoptInt(s.fd, unix.SOL_SOCKET, unix.SO_SNDBUF, 4<<10))
 		}
 	})
 }
 
-// Goroutines that write to one such socket at one time do not write into each other's frames.
+// Goroutines that write to one such socket at the same time do not mix their frames.
 func TestNarrowSocketsHammer(t *testing.T) {
 	eps := openAll(t, 2, nil)
 	cs := bindAll(eps)
@@ -147,7 +147,7 @@ func TestNarrowSocketsHammer(t *testing.T) {
 		eventually(t, func() bool { return cs[1-i].n.Load() == 1 })
 	}
 	for i, e := range eps {
-		s := e.peers.At(1 - i).looked.Load()
+		s := e.peers.At(1 - i).polled.Load()
 		require.NoError(t, unix.SetsockoptInt(s.fd, unix.SOL_SOCKET, unix.SO_SNDBUF, 4<<10))
 	}
 	hammerTransfers(t, eps, 200, 1<<12)

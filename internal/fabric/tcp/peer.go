@@ -17,10 +17,10 @@ func newPeer(e *Endpoint, rank int) *peer {
 		flushed: make(chan struct{}), ended: make(chan struct{})}
 }
 
-// send writes a frame or queues it. done is the caller's to call if there is an error.
+// send writes a frame or queues it. If send returns an error, it does not call done.
 func (p *peer) send(kind uint32, f *fabric.Frame, done func(error)) error {
 	p.mu.Lock()
-	if err := p.readyLocked(); err != nil {
+	if err := p.prepareLocked(); err != nil {
 		p.mu.Unlock()
 		return err
 	}
@@ -34,10 +34,10 @@ func (p *peer) send(kind uint32, f *fabric.Frame, done func(error)) error {
 	return nil
 }
 
-// readyLocked begins to connect with a peer to which something is to be sent, if nobody has, and
-// says why nothing can be sent any more.
+// prepareLocked prepares sending to a peer: it begins to connect, if that has not begun. It returns
+// the reason if nothing can be sent any more.
 // +checklocks:p.mu
-func (p *peer) readyLocked() error {
+func (p *peer) prepareLocked() error {
 	switch p.state {
 	case lost:
 		return p.err
@@ -47,10 +47,11 @@ func (p *peer) readyLocked() error {
 		p.state = connecting
 		p.e.wg.Go(waits.Service(func() { p.e.dial(p) }))
 	}
-	return p.mute
+	return p.writeErr
 }
 
-// newItem returns what is left of a frame when n bytes of it are written.
+// newItem returns the rest of a frame of which n bytes, with the head, are written. The data is
+// copied if done is nil.
 func newItem(kind uint32, f *fabric.Frame, n int, done func(error)) *item {
 	it := &item{done: done}
 	if n < headSize {
@@ -67,11 +68,12 @@ func newItem(kind uint32, f *fabric.Frame, n int, done func(error)) *item {
 // enqueue appends to the queue. The caller holds mu.
 func (p *peer) enqueue(it *item) {
 	p.queue = append(p.queue, it)
-	p.rouse()
+	p.wakeWriter()
 }
 
-// rouse wakes the writer, unless somebody writes, who looks again. The caller holds mu.
-func (p *peer) rouse() {
+// wakeWriter wakes the writer, unless a goroutine writes: that one checks the queue again. The
+// caller holds mu.
+func (p *peer) wakeWriter() {
 	if p.writing {
 		return
 	}
@@ -86,21 +88,21 @@ func (p *peer) writeNow(kind uint32, f *fabric.Frame, done func(error)) error {
 	n, err := p.sock.write(kind, f)
 	all := err == nil && n == headSize+len(f.Data)
 	p.mu.Lock()
-	var dropped waste
+	var dropped unsent
 	if err != nil {
-		dropped = p.muteLocked(err)
+		dropped = p.stopWritingLocked(err)
 	}
 	switch {
 	case all:
-	case p.mute != nil:
-		err = p.mute
+	case p.writeErr != nil:
+		err = p.writeErr
 	case p.over:
 		err = fabric.ErrClosed
 	case p.state == lost:
 		err = p.err
 	default:
 		p.queue = append([]*item{newItem(kind, f, n, done)}, p.queue...)
-		p.sock.wait(true)
+		p.sock.setFull(true)
 	}
 	more := p.wroteLocked()
 	p.mu.Unlock()
@@ -111,37 +113,38 @@ func (p *peer) writeNow(kind uint32, f *fabric.Frame, done func(error)) error {
 	if more {
 		p.flush()
 	} else if !all && err == nil {
-		p.e.progress.Call() // somebody is to be there when the socket takes more
+		p.e.progress.Call() // the goroutine that polls must not leave outer unarmed
 	}
 	return err
 }
 
-// wroteLocked ends the writing to the socket. It reports whether the caller is to flush: nobody
-// else will do so when the socket takes more. +checklocks:p.mu
+// wroteLocked ends the writing to the socket. It reports whether the caller must flush: frames
+// wait, and the socket is not full, so no poll will flush.
+// +checklocks:p.mu
 func (p *peer) wroteLocked() bool {
 	p.writing = false
 	if p.sock.dead {
 		p.sock.close()
 		return false
 	}
-	return !p.idleLocked() && !p.sock.full && p.mute == nil
+	return !p.idleLocked() && !p.sock.full && p.writeErr == nil
 }
 
-// waste is what will not be written.
-type waste struct {
+// unsent has the frames and transfers that will not be written.
+type unsent struct {
 	queue []*item
 	bulk  []*push
 }
 
-// wasteLocked takes it out.
+// takeUnsentLocked empties the queues.
 // +checklocks:p.mu
-func (p *peer) wasteLocked() (w waste) {
+func (p *peer) takeUnsentLocked() (w unsent) {
 	w.queue, w.bulk = p.queue, p.bulk
 	p.queue, p.bulk = nil, nil
 	return w
 }
 
-func (w waste) drop(err error) {
+func (w unsent) drop(err error) {
 	for _, it := range w.queue {
 		if it.done != nil {
 			it.done(err)
@@ -152,17 +155,18 @@ func (w waste) drop(err error) {
 	}
 }
 
-// muteLocked ends the writing to a socket that takes no more. The connection is not lost before
-// everything that is here is read: among it may be the peer's closing frame. +checklocks:p.mu
-func (p *peer) muteLocked(err error) waste {
-	p.mute = cmp.Or(p.mute, p.broken(err))
-	p.sock.wait(false)
+// stopWritingLocked ends the writing to a socket, after an error. The connection is not lost before
+// all bytes that have arrived are read: the peer's closing frame may be among them.
+// +checklocks:p.mu
+func (p *peer) stopWritingLocked(err error) unsent {
+	p.writeErr = cmp.Or(p.writeErr, p.wrap(err))
+	p.sock.setFull(false)
 	p.sock.shut(both)
-	return p.wasteLocked()
+	return p.takeUnsentLocked()
 }
 
-// flush writes what is queued for a socket, as far as it takes that, and reports whether it did.
-// Whoever writes already goes on.
+// flush writes queued frames and pieces as far as the socket takes them, and reports whether it
+// wrote any. If another goroutine is writing, flush leaves the queue to that one.
 func (p *peer) flush() (did bool) {
 	for {
 		p.mu.Lock()
@@ -170,8 +174,8 @@ func (p *peer) flush() (did bool) {
 			p.mu.Unlock()
 			return did
 		}
-		if p.mute != nil || p.idleLocked() {
-			p.sock.wait(false)
+		if p.writeErr != nil || p.idleLocked() {
+			p.sock.setFull(false)
 			p.mu.Unlock()
 			return did
 		}
@@ -188,18 +192,18 @@ func (p *peer) flush() (did bool) {
 		rest := items[written:]
 
 		p.mu.Lock()
-		var dropped waste
+		var dropped unsent
 		switch {
 		case err != nil:
 			p.queue = append(rest, p.queue...)
-			dropped = p.muteLocked(err)
-			err = p.mute
+			dropped = p.stopWritingLocked(err)
+			err = p.writeErr
 		case p.over || p.state == lost:
 			err = cmp.Or(p.err, fabric.ErrClosed)
 			dropped.queue = rest
 		case len(rest) > 0:
 			p.queue = append(rest, p.queue...)
-			p.sock.wait(true)
+			p.sock.setFull(true)
 		}
 		more := p.wroteLocked()
 		full := p.sock.full
@@ -227,7 +231,8 @@ func (p *peer) wrote(it *item, err error) {
 	}
 }
 
-// cut takes up to n bytes away from an item, and from n, and reports whether nothing is left.
+// cut removes up to *n bytes from an item, reduces *n by their number, and reports whether the item
+// is empty.
 func (it *item) cut(n *int) bool {
 	for _, part := range [2]*[]byte{&it.head, &it.data} {
 		m := min(*n, len(*part))
@@ -237,11 +242,11 @@ func (it *item) cut(n *int) bool {
 	return len(it.head)+len(it.data) == 0
 }
 
-func (p *peer) broken(err error) error { return fmt.Errorf("tcp: rank %d: %w", p.rank, err) }
+func (p *peer) wrap(err error) error { return fmt.Errorf("tcp: rank %d: %w", p.rank, err) }
 
-// admit returns the verdict on a connection that the peer has made. 0 is none: nothing goes on
-// between the two any more, so the peer is not to wait for another connection, which "duplicate"
-// would promise.
+// admit returns the verdict on a connection that the peer has made. 0: no verdict is sent, since
+// the peer is closed or lost. "duplicate" would make the peer wait for another connection, which
+// will not be made.
 func (p *peer) admit() byte {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -269,18 +274,18 @@ func (p *peer) establish(c net.Conn) {
 		p.piece = nearPiece
 	}
 	if p.sock = newSocket(p, c); p.sock == nil {
-		p.conn = c // wake has a word for the writer if there is something to be written
+		p.conn = c // p.wake is set if something must be written
 		p.e.wg.Go(waits.Service(p.read))
 		p.e.wg.Go(waits.Service(p.write))
 	} else {
-		p.sock.watch()
+		p.sock.startPolling()
 	}
 	close(p.opened)
 	p.mu.Unlock()
 	p.flush()
 }
 
-// write is the writer: it writes what is queued, and may block.
+// write is the writer goroutine: it writes the queues, and may block.
 func (p *peer) write() {
 	for {
 		select {
@@ -303,7 +308,7 @@ func (p *peer) write() {
 		}
 		_, err := bufs.WriteTo(p.conn)
 		if err != nil {
-			err = p.broken(err)
+			err = p.wrap(err)
 		}
 		for _, it := range batch {
 			p.wrote(it, err)
@@ -311,7 +316,7 @@ func (p *peer) write() {
 		p.mu.Lock()
 		p.writing = false
 		if !p.idleLocked() {
-			p.rouse()
+			p.wakeWriter()
 		}
 		p.mu.Unlock()
 		if err != nil {
@@ -320,19 +325,19 @@ func (p *peer) write() {
 	}
 }
 
-// unreachable says that this side's attempt to connect has failed. Where the peer's own connection
-// is used, or about to be, that matters to nobody: a peer that closes soon after its frames have
-// come leaves the attempt without an answer.
+// unreachable reports that this rank's attempt to connect has failed. That does not matter if the
+// peer's own connection is used, or soon will be: a peer that closes soon after its frames have
+// arrived leaves this rank's attempt without an answer.
 func (p *peer) unreachable(err error) {
 	p.loseIf(func() bool { return p.state == connecting && !p.taken }, err)
 }
 
-// lose ends everything with the peer. The handler is told, unless the peer has said that it closes,
-// or this side has closed.
+// lose ends the communication with the peer. It calls Handler.Lost, unless the peer has sent its
+// closing frame, or this rank has closed.
 func (p *peer) lose(err error) { p.loseIf(func() bool { return p.state < closed }, err) }
 
-// loseIf is lose if still says, under mu, that it is to be: the peer is neither lost nor closed
-// then.
+// loseIf is lose, if still returns true. still is called with mu held, and returns false if the
+// peer is lost or closed.
 func (p *peer) loseIf(still func() bool, err error) {
 	p.mu.Lock()
 	if !still() {
@@ -346,12 +351,12 @@ func (p *peer) loseIf(still func() bool, err error) {
 		p.err = fmt.Errorf("%w: by rank %d", fabric.ErrClosed, p.rank)
 		err = p.err
 	}
-	dropped := p.wasteLocked()
+	dropped := p.takeUnsentLocked()
 	switch {
 	case was != open:
 		close(p.opened)
 	case p.sock != nil:
-		p.sock.wait(false)
+		p.sock.setFull(false)
 		p.sock.shut(both)
 	default:
 		_ = p.conn.Close()
@@ -364,8 +369,8 @@ func (p *peer) loseIf(still func() bool, err error) {
 	}
 }
 
-// close ends this side: it writes what is queued and then a closing frame, and waits for the peer's
-// end, until expired is closed.
+// close ends this side of the connection: it writes the queues and then a closing frame. It
+// waits for the peer to end its side, until expired is closed.
 func (p *peer) close(expired <-chan struct{}) {
 	p.mu.Lock()
 	if p.state == connecting {
@@ -380,11 +385,11 @@ func (p *peer) close(expired <-chan struct{}) {
 	if was == open && p.sock != nil && p.sock.silent() {
 		past := make(chan struct{})
 		close(past)
-		expired = past // there is nobody to wait for
+		expired = past // the peer will not answer
 	}
 	if was == open {
 		p.closing = true
-		p.rouse()
+		p.wakeWriter()
 	}
 	if was <= open {
 		p.state = closed
@@ -394,7 +399,7 @@ func (p *peer) close(expired <-chan struct{}) {
 		p.flush()
 		select {
 		case <-p.flushed:
-			p.hang(ownSide)
+			p.hangUp(ownSide)
 			select {
 			case <-p.ended:
 			case <-expired:
@@ -402,18 +407,18 @@ func (p *peer) close(expired <-chan struct{}) {
 		case <-p.ended:
 		case <-expired:
 		}
-		p.hang(both)
+		p.hangUp(both)
 		<-p.ended
 	}
 	p.mu.Lock()
-	dropped := p.wasteLocked()
+	dropped := p.takeUnsentLocked()
 	p.over = true
 	p.mu.Unlock()
 	dropped.drop(fabric.ErrClosed)
 }
 
-// hang ends an open connection, or this side of it.
-func (p *peer) hang(how int) {
+// hangUp ends an open connection, or this side of it.
+func (p *peer) hangUp(how int) {
 	if p.sock != nil {
 		p.mu.Lock()
 		p.sock.shut(how)
@@ -427,14 +432,15 @@ func (p *peer) hang(how int) {
 	}
 }
 
-// What hang ends.
+// What hangUp ends.
 const (
 	ownSide = 1 // SHUT_WR
 	both    = 2 // SHUT_RDWR
 )
 
-// batchLocked takes what the writer is to write next: all frames that wait, a piece of the transfer
-// whose turn it is and, behind all, the closing frame. +checklocks:p.mu
+// batchLocked takes what must be written next from the queues: all frames, a piece of the transfer
+// whose turn it is and, after all transfers, the closing frame.
+// +checklocks:p.mu
 func (p *peer) batchLocked() []*item {
 	batch := p.queue
 	p.queue = nil
@@ -446,7 +452,7 @@ func (p *peer) batchLocked() []*item {
 		if !last {
 			t.holders.Add(1)
 			p.bulk = append(p.bulk, t)
-		} // else the item has what was the rest's
+		} // else the item takes over the holder of the rest
 		batch = append(batch, newItem(kindPiece, &f, 0, t.end))
 	}
 	if p.closing && len(p.bulk) == 0 {
@@ -456,7 +462,7 @@ func (p *peer) batchLocked() []*item {
 	return batch
 }
 
-// idleLocked reports whether there is nothing to be written.
+// idleLocked reports whether nothing waits to be written.
 // +checklocks:p.mu
 func (p *peer) idleLocked() bool { return len(p.queue) == 0 && len(p.bulk) == 0 && !p.closing }
 
@@ -475,20 +481,20 @@ func (t *push) piece(limit int) (f fabric.Frame, last bool) {
 	return f, next == len(t.data)
 }
 
-// push sends a transfer: on the caller's goroutine as long as the socket takes it at once, and the
-// rest by the writer.
+// push sends a transfer: on the caller's goroutine as long as the socket takes it at once. It
+// queues the rest.
 func (p *peer) push(key uint64, data []byte, done func(error)) {
 	t := newPush(key, data, done)
 	for {
 		p.mu.Lock()
-		if err := p.readyLocked(); err != nil {
+		if err := p.prepareLocked(); err != nil {
 			p.mu.Unlock()
 			t.end(err)
 			return
 		}
 		if p.state != open || p.sock == nil || p.writing || len(p.queue) > 0 || len(p.bulk) > 0 {
 			p.bulk = append(p.bulk, t)
-			p.rouse()
+			p.wakeWriter()
 			p.mu.Unlock()
 			return
 		}

@@ -17,12 +17,11 @@ import (
 	"weft/internal/fabric"
 )
 
-// tally counts how often what was pushed ended, and keeps the last error. Whoever is told may use
-// the peer at once.
+// tally counts the calls of a push's done, and keeps the last error. done may use the peer at once.
 type tally struct {
 	n   int
 	err error
-	p   *peer // nil: that is not looked at
+	p   *peer // done checks that it is not locked; nil: no check
 }
 
 func (d *tally) done(err error) {
@@ -36,8 +35,8 @@ func (d *tally) done(err error) {
 	}
 }
 
-// What is left of a frame when so many bytes of it are written; a frame's data are copied, a
-// transfer's are not.
+// newItem returns the rest of a frame of which some bytes are written. The data of a frame are
+// copied, those of a transfer are not.
 func TestNewItem(t *testing.T) {
 	f := frameOf(3, 20)
 	all := onWire(kindFrame, f)
@@ -63,8 +62,7 @@ func TestNewItem(t *testing.T) {
 	}
 }
 
-// The pieces of a transfer, and when it ends: when the last who uses its memory lets go, with the
-// first error.
+// The pieces of a transfer, and its end: at the last release of its memory, with the first error.
 func TestPush(t *testing.T) {
 	for _, row := range []struct {
 		size, limit int
@@ -98,8 +96,8 @@ func TestPush(t *testing.T) {
 	}
 }
 
-// What the writer is to write next: frames, then a piece of the transfer whose turn it is; the
-// closing frame behind all.
+// The order of writing: frames, then a piece of the transfer whose turn it is; the closing frame
+// after everything else.
 func TestBatches(t *testing.T) {
 	p := newPeer(lone(Config{}, nil), 1)
 	p.piece = 4
@@ -131,7 +129,7 @@ func TestBatches(t *testing.T) {
 	}
 	require.Equal(t, []string{"frame", "a4", "|", "b4", "|", "a4", "|", "a1", "close", "|"}, said)
 	require.Equal(t, []tally{{n: 1}, {n: 1}}, []tally{a, b})
-	require.Nil(t, kept[0], "what is written is not kept")
+	require.Nil(t, kept[0], "written items are not kept")
 	require.Empty(t, p.queue)
 	p.bulk = []*push{newPush(1, make([]byte, 9), a.done)}
 	require.False(t, p.idleLocked())
@@ -142,8 +140,8 @@ func TestBatches(t *testing.T) {
 	require.Empty(t, p.batchLocked())
 }
 
-// Sends and pushes in each state of a peer: written, queued, or refused with the reason, and then
-// whoever pushed is told once.
+// Sends and pushes in each state of a peer are written, queued, or refused with the reason. done of
+// a push is called once.
 func TestSendByState(t *testing.T) {
 	l := newLinked(t, 1)
 	p := l.peers.At(1)
@@ -154,13 +152,13 @@ func TestSendByState(t *testing.T) {
 		change func()
 		err    error
 		queued bool
-		roused bool
+		wakes  bool
 	}{
 		{"open", func() {}, nil, false, false},
-		{"somebody writes", func() { p.writing = true }, nil, true, false},
+		{"another writes", func() { p.writing = true }, nil, true, false},
 		{"a frame waits", func() { p.queue = []*item{newItem(kindFrame, &frame, 0, nil)} }, nil, true, true},
 		{"connecting", func() { p.state = connecting }, nil, true, true},
-		{"mute", func() { p.mute = why }, why, false, false},
+		{"write failed", func() { p.writeErr = why }, why, false, false},
 		{"closed", func() { p.state = closed }, fabric.ErrClosed, false, false},
 		{"lost", func() { p.state, p.err = lost, why }, why, false, false},
 	} {
@@ -182,7 +180,7 @@ func TestSendByState(t *testing.T) {
 			require.Equal(t, row.err, err, row.name)
 			more := len(p.queue) - queued + len(p.bulk) - bulk
 			require.Equal(t, row.queued, more == 1, row.name)
-			require.Equal(t, row.roused, len(p.wake) > 0, row.name)
+			require.Equal(t, row.wakes, len(p.wake) > 0, row.name)
 			if row.err == nil && !row.queued {
 				sent := frame
 				sent.Target = 1
@@ -190,14 +188,14 @@ func TestSendByState(t *testing.T) {
 				if pushes {
 					want = onWire(kindPiece, fabric.Frame{Head: [fabric.HeadWords]uint64{5}, Data: frame.Data})
 				}
-				require.Equal(t, want, l.hears(1, len(want)), row.name)
+				require.Equal(t, want, l.peerReads(1, len(want)), row.name)
 				require.False(t, p.writing)
 			}
 			if row.name == "a frame waits" && pushes {
 				l.Push(1, 6, frame.Data, d.done)
-				require.Len(t, p.bulk, 2, "behind the other one")
+				require.Len(t, p.bulk, 2, "after the other one")
 			}
-			p.state, p.queue, p.bulk, p.mute, p.writing, p.err = open, nil, nil, nil, false, nil
+			p.state, p.queue, p.bulk, p.writeErr, p.writing, p.err = open, nil, nil, nil, false, nil
 			select {
 			case <-p.wake:
 			default:
@@ -210,20 +208,20 @@ func TestSendByState(t *testing.T) {
 	require.Len(t, p.bulk, 2, "a transfer waits for its turn")
 	require.NoError(t, l.Send(1, frame), "a frame goes before transfers")
 	frame.Target = 1
-	require.Equal(t, onWire(kindFrame, frame), l.hears(1, headSize+3))
+	require.Equal(t, onWire(kindFrame, frame), l.peerReads(1, headSize+3))
 	require.Empty(t, p.bulk, "and takes them along")
 	require.Equal(t, tally{n: 2, p: p}, d)
-	require.Equal(t, onWire(kindPiece, fabric.Frame{Head: [fabric.HeadWords]uint64{4}, Data: frame.Data}), l.hears(1, headSize+3))
-	require.Equal(t, onWire(kindPiece, fabric.Frame{Head: [fabric.HeadWords]uint64{5}, Data: frame.Data}), l.hears(1, headSize+3))
+	require.Equal(t, onWire(kindPiece, fabric.Frame{Head: [fabric.HeadWords]uint64{4}, Data: frame.Data}), l.peerReads(1, headSize+3))
+	require.Equal(t, onWire(kindPiece, fabric.Frame{Head: [fabric.HeadWords]uint64{5}, Data: frame.Data}), l.peerReads(1, headSize+3))
 	require.False(t, p.flush())
 }
 
-// A socket that takes no more: what is left waits in its order, frames first, whoever looks is
-// called, and all goes out when there is room.
+// If a socket takes no more, the rest waits in its order, frames first. The poller is called, and
+// writes everything when there is room.
 func TestFullSocket(t *testing.T) {
 	for _, pushes := range []bool{false, true} {
 		l := newLinked(t, 1)
-		p, s, y := l.peers.At(1), l.sock(1), l.eyes
+		p, s, pl := l.peers.At(1), l.sock(1), l.poller
 		eventually(t, l.g.Enter)
 		filled := l.fill(1)
 		d := tally{p: p}
@@ -243,25 +241,25 @@ func TestFullSocket(t *testing.T) {
 			require.NoError(t, l.Send(1, first))
 			require.NoError(t, l.Send(1, second))
 			want = append(append(want, onWire(kindFrame, first)...), onWire(kindFrame, second)...)
-			clear(first.Data) // which the sender may use again
+			clear(first.Data) // the sender may use it again
 			clear(second.Data)
 		}
-		require.Positive(t, l.calls.Load(), "somebody is to be there when it takes more")
+		require.Positive(t, l.calls.Load(), "a goroutine must poll when it takes more")
 		require.True(t, s.full)
-		require.Equal(t, "in out", members(t, y.inner)[s.fd])
+		require.Equal(t, "in out", members(t, pl.inner)[s.fd])
 		require.NotEmpty(t, p.queue)
 		require.Zero(t, d.n)
 
-		heard := make(chan []byte, 1)
-		go func() { heard <- l.hears(1, len(want)) }()
+		read := make(chan []byte, 1)
+		go func() { read <- l.peerReads(1, len(want)) }()
 		eventually(t, func() bool {
-			y.Poll(false)
+			pl.Poll(false)
 			p.mu.Lock()
 			defer p.mu.Unlock()
 			return !s.full
 		})
-		require.Equal(t, want, <-heard)
-		require.Equal(t, "in", members(t, y.inner)[s.fd])
+		require.Equal(t, want, <-read)
+		require.Equal(t, "in", members(t, pl.inner)[s.fd])
 		require.True(t, p.idleLocked())
 		if pushes {
 			require.Equal(t, tally{n: 1, p: p}, d)
@@ -270,16 +268,16 @@ func TestFullSocket(t *testing.T) {
 	}
 }
 
-// What a writer finds when it comes back from a socket that took nothing: the peer is mute, lost,
-// or closed for, meanwhile; what waits ends with the reason.
-func TestWriterComesBack(t *testing.T) {
+// A socket takes nothing, and meanwhile the connection's writing has failed, or the peer is lost or
+// closed. The writer ends what waits, with the reason.
+func TestWriterFindsAnEnd(t *testing.T) {
 	why := errors.New("the reason")
 	for _, row := range []struct {
 		name   string
 		change func(p *peer)
 		want   error
 	}{
-		{"mute", func(p *peer) { p.mute = why }, why},
+		{"write failed", func(p *peer) { p.writeErr = why }, why},
 		{"over", func(p *peer) { p.over = true }, fabric.ErrClosed},
 		{"lost", func(p *peer) { p.state, p.err = lost, why }, why},
 	} {
@@ -292,7 +290,7 @@ func TestWriterComesBack(t *testing.T) {
 		require.ErrorIs(t, p.writeNow(kindFrame, &f, nil), row.want, row.name)
 		require.False(t, p.writing)
 		require.False(t, p.sock.full)
-		if row.name != "mute" { // then nothing is flushed
+		if row.name != "write failed" { // then nothing is flushed
 			d := tally{p: p}
 			p.queue = []*item{newItem(kindPiece, &f, 0, d.done), newItem(kindFrame, &f, 0, nil)}
 			require.False(t, p.flush(), row.name)
@@ -302,26 +300,26 @@ func TestWriterComesBack(t *testing.T) {
 			require.False(t, p.writing)
 			require.False(t, p.sock.full)
 		}
-		p.state, p.mute, p.over = open, nil, false
-		_ = l.fars[1].Close()
+		p.state, p.writeErr, p.over = open, nil, false
+		_ = l.far[1].Close()
 	}
 }
 
-// A socket that takes nothing for good: all that waits is told, once, and nothing is tried again;
-// what has come is still read before the peer is lost.
-func TestMute(t *testing.T) {
+// After a failed write, everything that waits ends, once, and no write is tried again. Bytes that
+// have arrived are still read before the peer is lost.
+func TestWriteFails(t *testing.T) {
 	for _, how := range []string{"flush", "send", "push"} {
 		l := newLinked(t, 1)
 		p, s := l.peers.At(1), l.sock(1)
-		l.says(1, onWire(kindFrame, frameOf(9, 3)))
-		// as a connection that the kernel has given up
+		l.peerWrites(1, onWire(kindFrame, frameOf(9, 3)))
+		// like a connection that the kernel has given up
 		require.NoError(t, unix.Shutdown(s.fd, unix.SHUT_WR))
 		d, e, g := tally{p: p}, tally{p: p}, tally{p: p}
 		f := frameOf(1, 3)
 		p.queue = []*item{newItem(kindPiece, &f, 0, d.done), newItem(kindFrame, &f, 0, nil)}
 		p.bulk = []*push{newPush(1, f.Data, e.done), newPush(2, f.Data, g.done)}
 		p.mu.Lock()
-		s.wait(true) // it has been full, too
+		s.setFull(true) // the socket was full before
 		p.mu.Unlock()
 		ends := []*tally{&d, &e, &g}
 		switch how {
@@ -331,7 +329,7 @@ func TestMute(t *testing.T) {
 			p.writing = true
 			require.EqualError(t, p.writeNow(kindFrame, &f, nil), "tcp: rank 1: broken pipe")
 		case "push":
-			p.queue, p.bulk, p.piece = nil, nil, 2 // not all of it in one piece
+			p.queue, p.bulk, p.piece = nil, nil, 2 // more than one piece
 			l.Push(1, 9, f.Data, d.done)
 			ends = ends[:1]
 		}
@@ -345,19 +343,19 @@ func TestMute(t *testing.T) {
 		require.EqualError(t, l.Send(1, f), "tcp: rank 1: broken pipe")
 		require.Equal(t, open, p.state)
 		p.mu.Lock()
-		p.muteLocked(io.EOF)
+		p.stopWritingLocked(io.EOF)
 		p.mu.Unlock()
-		require.EqualError(t, p.mute, "tcp: rank 1: broken pipe", "the first one stays")
+		require.EqualError(t, p.writeErr, "tcp: rank 1: broken pipe", "the first error stays")
 		p.queue = []*item{newItem(kindFrame, &f, 0, nil)}
 		s.full = true
-		l.eyes.full.Add(1)
+		l.poller.full.Add(1)
 		require.False(t, p.flush())
 		require.False(t, s.full)
 		p.queue = nil
-		_, err := l.fars[1].Read(make([]byte, 1))
+		_, err := l.far[1].Read(make([]byte, 1))
 		require.ErrorIs(t, err, io.EOF)
 		eventually(t, l.g.Enter)
-		eventually(t, func() bool { l.eyes.Poll(false); return len(l.k.errs) == 1 })
+		eventually(t, func() bool { l.poller.Poll(false); return len(l.k.errs) == 1 })
 		l.g.Leave()
 		require.Len(t, l.k.frames, 1)
 		require.EqualError(t, l.k.errs[0], "tcp: rank 1: broken pipe")
@@ -367,11 +365,11 @@ func TestMute(t *testing.T) {
 	}
 }
 
-// When whoever has written is to flush: where something waits that the socket may take.
+// After a write, the writer must flush if something waits that the socket may take.
 func TestWroteLocked(t *testing.T) {
 	f := frameOf(1, 3)
 	for _, row := range []struct {
-		waits, full, mute, want bool
+		waits, full, failed, want bool
 	}{{false, false, false, false}, {true, false, false, true}, {true, true, false, false}, {true, false, true, false}} {
 		l := newLinked(t, 1)
 		p := l.peers.At(1)
@@ -379,37 +377,37 @@ func TestWroteLocked(t *testing.T) {
 		if row.waits {
 			p.queue = []*item{newItem(kindFrame, &f, 0, nil)}
 		}
-		if row.mute {
-			p.mute = io.EOF
+		if row.failed {
+			p.writeErr = io.EOF
 		}
 		p.mu.Lock()
 		p.sock.full = row.full
 		require.Equal(t, row.want, p.wroteLocked(), "%+v", row)
-		p.sock.full, p.mute, p.queue = false, nil, nil
+		p.sock.full, p.writeErr, p.queue = false, nil, nil
 		p.mu.Unlock()
 		require.False(t, p.writing)
 		p.writing = true
 		p.queue = []*item{newItem(kindFrame, &f, 0, nil)}
-		require.NoError(t, p.writeNow(kindFrame, &f, nil), "and what waits behind it is written")
+		require.NoError(t, p.writeNow(kindFrame, &f, nil), "the frame that waits is written as well")
 		want := onWire(kindFrame, f)
-		require.Equal(t, append(want, want...), l.hears(1, 2*len(want)))
+		require.Equal(t, append(want, want...), l.peerReads(1, 2*len(want)))
 		p.writing = true
-		require.False(t, p.flush(), "somebody writes")
+		require.False(t, p.flush(), "another goroutine writes")
 		p.writing = false
 		require.True(t, len(p.queue) == 0)
-		_ = l.fars[1].Close()
+		_ = l.far[1].Close()
 	}
 }
 
-// How a peer is lost in each state: told to the handler unless the peer has said goodbye or this
-// side has closed, once; all that waits ends before that.
+// The loss of a peer in each state. Handler.Lost is called once, unless the peer has sent its
+// closing frame or this side has closed. Everything that waits ends before that call.
 func TestLose(t *testing.T) {
 	why := errors.New("the reason")
 	for _, row := range []struct {
 		state state
 		bye   bool
 		want  error // of what waits; nil: nothing happens
-		told  bool
+		lost  bool  // Handler.Lost is called
 	}{
 		{idle, false, why, true}, {connecting, false, why, true}, {open, false, why, true}, {open, true, fabric.ErrClosed, false}, {closed, false, nil, false}, {lost, false, nil, false},
 	} {
@@ -425,7 +423,7 @@ func TestLose(t *testing.T) {
 		p.queue = []*item{newItem(kindPiece, &f, 0, queued.done), newItem(kindFrame, &f, 0, nil)}
 		p.bulk = []*push{newPush(1, f.Data, bulk.done)}
 		p.e.expected.Add(1, 1, make([]byte, 3), expected.done)
-		k.lose = func(error) { require.Equal(t, 3, queued.n+bulk.n+expected.n, "the handler hears of it last") }
+		k.lose = func(error) { require.Equal(t, 3, queued.n+bulk.n+expected.n, "Handler.Lost is called last") }
 		p.lose(why)
 		p.lose(io.EOF)
 		for _, d := range []tally{queued, bulk, expected} {
@@ -436,7 +434,7 @@ func TestLose(t *testing.T) {
 			require.Equal(t, 1, d.n, "%+v", row)
 			require.ErrorIs(t, d.err, row.want, "%+v", row)
 		}
-		require.Equal(t, row.told, len(k.errs) == 1, "%+v", row)
+		require.Equal(t, row.lost, len(k.errs) == 1, "%+v", row)
 		if row.want == nil {
 			require.Equal(t, row.state, p.state)
 			continue
@@ -477,31 +475,32 @@ func TestLose(t *testing.T) {
 	}
 }
 
-// A peer that is lost while its socket is full is not waited for, and its connection ends.
+// If a peer is lost while its socket is full, the socket is not full any more, and the connection
+// ends.
 func TestLoseAFullSocket(t *testing.T) {
 	l := newLinked(t, 1)
 	p, s := l.peers.At(1), l.sock(1)
 	p.mu.Lock()
-	s.wait(true)
+	s.setFull(true)
 	p.mu.Unlock()
-	require.EqualValues(t, 1, l.eyes.full.Load())
+	require.EqualValues(t, 1, l.poller.full.Load())
 	l.Drop(1, errFails)
 	require.False(t, s.full)
-	require.Zero(t, l.eyes.full.Load())
-	require.Equal(t, "in", members(t, l.eyes.inner)[s.fd])
-	_, err := l.fars[1].Read(make([]byte, 1))
+	require.Zero(t, l.poller.full.Load())
+	require.Equal(t, "in", members(t, l.poller.inner)[s.fd])
+	_, err := l.far[1].Read(make([]byte, 1))
 	require.ErrorIs(t, err, io.EOF)
 	require.EqualError(t, l.k.errs[0], "tcp: rank 1: it fails")
 }
 
-// far is a connection that leaves the machine, as far as its addresses say.
+// far is a connection whose addresses are of two machines.
 type far struct{ reads }
 
 func (*far) LocalAddr() net.Addr  { return &net.TCPAddr{IP: net.IPv4(192, 0, 2, 1)} }
 func (*far) RemoteAddr() net.Addr { return &net.TCPAddr{IP: net.IPv4(192, 0, 2, 2)} }
 
-// A connection becomes a peer's only if that waits for one; what it is like decides how large
-// pieces are.
+// A connection becomes a peer's only if the peer waits for one. Its addresses decide the size of
+// pieces.
 func TestEstablish(t *testing.T) {
 	for _, s := range []state{idle, open, closed, lost} {
 		p := newPeer(lone(Config{}, nil), 1)
@@ -525,7 +524,7 @@ func TestEstablish(t *testing.T) {
 	require.Equal(t, open, l.peers.At(1).state)
 }
 
-// What waited for the connection is written when it comes.
+// Frames and transfers that wait for the connection are written when it is established.
 func TestEstablishFlushes(t *testing.T) {
 	l := newLinked(t, 1)
 	near, far := tcpPair(t)
@@ -540,29 +539,29 @@ func TestEstablishFlushes(t *testing.T) {
 	var d tally
 	p.push(3, f.Data, d.done)
 	p.establish(near)
-	l.fars[0] = far
+	l.far[0] = far
 	want := append(onWire(kindFrame, f), onWire(kindPiece, fabric.Frame{Head: [fabric.HeadWords]uint64{3}, Data: f.Data})...)
-	require.Equal(t, want, l.hears(0, len(want)))
+	require.Equal(t, want, l.peerReads(0, len(want)))
 	require.Equal(t, tally{n: 1}, d)
 	_ = far.Close()
 	_ = e.Close()
 }
 
-// A rank closes: the peer reads what was queued, a closing frame, and then the end, while it may
-// still write itself; what it writes is delivered.
+// A rank closes: the peer reads what was queued, a closing frame, and then the end. Meanwhile the
+// peer may still write, and its frames are delivered.
 func TestCloseStepByStep(t *testing.T) {
 	for name, row := range map[string]struct {
-		peer func(l *linked) // behind the closing frame
-		want int             // frames delivered
+		peer func(l *linked) // what the peer does after the closing frame
+		want int             // number of frames delivered
 	}{
 		"the peer closes": {func(l *linked) {
-			_, err := l.fars[1].Read(make([]byte, 1))
+			_, err := l.far[1].Read(make([]byte, 1))
 			require.ErrorIs(l.t, err, io.EOF)
-			_, err = l.fars[1].Write(append(onWire(kindFrame, frameOf(1, 3)), appendHead(nil, kindClose, &fabric.Frame{})...))
+			_, err = l.far[1].Write(append(onWire(kindFrame, frameOf(1, 3)), appendHead(nil, kindClose, &fabric.Frame{})...))
 			require.NoError(l.t, err)
-			_ = l.fars[1].Close()
+			_ = l.far[1].Close()
 		}, 1},
-		"the peer breaks off": {func(l *linked) { _ = l.fars[1].SetLinger(0); _ = l.fars[1].Close() }, 0},
+		"the peer resets the connection": {func(l *linked) { _ = l.far[1].SetLinger(0); _ = l.far[1].Close() }, 0},
 	} {
 		l := newLinked(t, 1)
 		p := l.peers.At(1)
@@ -571,9 +570,9 @@ func TestCloseStepByStep(t *testing.T) {
 		p.queue = []*item{newItem(kindFrame, &f, 0, nil)}
 		ended := make(chan error, 1)
 		go func() { ended <- l.Close() }()
-		l.unhold() // for the sleeper to end
+		l.unhold() // for the doorbell goroutine to end
 		want := append(onWire(kindFrame, f), appendHead(nil, kindClose, &fabric.Frame{})...)
-		require.Equal(t, want, l.hears(1, len(want)), name)
+		require.Equal(t, want, l.peerReads(1, len(want)), name)
 		row.peer(l)
 		eventually(t, func() bool {
 			l.g.Poll()

@@ -22,8 +22,7 @@ import (
 	"weft/internal/fabric/fabrictest"
 )
 
-// front listens, and does with the k-th connection, from 0, what serve does. It returns its
-// address.
+// front listens, and calls serve with the k-th connection, counted from 0. It returns its address.
 func front(t *testing.T, serve func(c net.Conn, k int)) string {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
@@ -58,10 +57,10 @@ func front(t *testing.T, serve func(c net.Conn, k int)) string {
 	return l.Addr().String()
 }
 
-// silent takes connections, reads what comes, and says nothing.
+// silent reads from a connection, and writes nothing.
 func silent(c net.Conn, _ int) { _, _ = io.Copy(io.Discard, c) }
 
-// pass connects c with an address. what passes one way goes through cut.
+// pass connects c with an address. cut copies the bytes of each direction.
 func pass(c net.Conn, addr string, cut func(to io.Writer, from io.Reader)) {
 	up, err := net.Dial("tcp", addr)
 	if err != nil {
@@ -78,8 +77,8 @@ func pass(c net.Conn, addr string, cut func(to io.Writer, from io.Reader)) {
 	both.Wait()
 }
 
-// crumbs passes bytes on in pieces of one byte first, then of two, and so on up to a few, so that
-// heads and data are cut everywhere.
+// crumbs copies bytes in pieces of 1 byte, 2 bytes, and so on up to 97, so that heads and data are
+// cut everywhere.
 func crumbs(to io.Writer, from io.Reader) {
 	buf := make([]byte, 1<<12)
 	for n := 0; ; n++ {
@@ -94,7 +93,7 @@ func crumbs(to io.Writer, from io.Reader) {
 	}
 }
 
-// What comes in crumbs is what was sent, whatever frames and transfers it was.
+// Frames and transfers that arrive in small pieces are delivered as they were sent.
 func TestCrumbs(t *testing.T) {
 	for name, conf := range map[string]*tls.Config{"plain": nil, "TLS": testTLS(t)} {
 		t.Run(name, func(t *testing.T) {
@@ -115,8 +114,8 @@ func TestCrumbs(t *testing.T) {
 	}
 }
 
-// A rank is reached by whichever of its addresses leads to it, and as often as Retry says; else the
-// error says what each address answered.
+// A rank is reached by any of its addresses that leads to it, and the addresses are tried again as
+// often as Retry says. Otherwise the error has the error of each address.
 func TestAddressesAndRetries(t *testing.T) {
 	refused := func(t *testing.T) string {
 		l, err := net.Listen("tcp", "127.0.0.1:0")
@@ -126,23 +125,24 @@ func TestAddressesAndRetries(t *testing.T) {
 	}
 	deaf := func(t *testing.T) string { return front(t, silent) }
 	for name, row := range map[string]struct {
-		before  []func(*testing.T) string // addresses that lead nowhere, before the one that does
-		without bool                      // there is none that does
-		// so many connections there are cut off before the first answer
+		// addresses that lead nowhere, before the one that reaches the rank
+		before  []func(*testing.T) string
+		without bool // no address reaches the rank
+		// number of connections that are cut before the first answer
 		fails   int
 		retry   int
 		reached bool
 	}{
-		"one":                      {reached: true},
-		"the second":               {before: []func(*testing.T) string{refused}, reached: true},
-		"behind a silent one":      {before: []func(*testing.T) string{deaf}, reached: true},
-		"behind both":              {before: []func(*testing.T) string{refused, deaf}, reached: true},
-		"none":                     {before: []func(*testing.T) string{refused, refused}, without: true},
-		"none, again":              {before: []func(*testing.T) string{refused}, without: true, retry: 2},
-		"cut once":                 {fails: 1},
-		"cut once, with a retry":   {fails: 1, retry: 1, reached: true},
-		"cut twice, with a retry":  {fails: 2, retry: 1},
-		"cut three times, with as": {fails: 3, retry: 3, reached: true},
+		"one":                     {reached: true},
+		"the second":              {before: []func(*testing.T) string{refused}, reached: true},
+		"after a silent one":      {before: []func(*testing.T) string{deaf}, reached: true},
+		"after both":              {before: []func(*testing.T) string{refused, deaf}, reached: true},
+		"none":                    {before: []func(*testing.T) string{refused, refused}, without: true},
+		"none, again":             {before: []func(*testing.T) string{refused}, without: true, retry: 2},
+		"cut once":                {fails: 1},
+		"cut once, with a retry":  {fails: 1, retry: 1, reached: true},
+		"cut twice, with a retry": {fails: 2, retry: 1},
+		"cut and retried 3 times": {fails: 3, retry: 3, reached: true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -189,8 +189,8 @@ func TestAddressesAndRetries(t *testing.T) {
 	}
 }
 
-// Half a handshake is not waited for longer than DialTimeout, on either side, with and without TLS,
-// and an end that comes meanwhile is not waited for either.
+// A handshake that stops halfway ends after DialTimeout, on either side, with and without TLS, or
+// as soon as the endpoint closes.
 func TestHalfHandshakes(t *testing.T) {
 	const limit = 300 * time.Millisecond
 	hello := fmt.Appendf(nil, "%s\x03\x00\x00\x00\x01\x00\x00\x00%032d", magic, 0)
@@ -217,10 +217,10 @@ func TestHalfHandshakes(t *testing.T) {
 				require.NoError(t, err)
 				t.Cleanup(func() { _ = e.Close() })
 				bind(e, c)
-				stranger, err := net.Dial("tcp", e.Addr())
+				unproved, err := net.Dial("tcp", e.Addr())
 				require.NoError(t, err)
-				t.Cleanup(func() { _ = stranger.Close() })
-				_, err = stranger.Write(words)
+				t.Cleanup(func() { _ = unproved.Close() })
+				_, err = unproved.Write(words)
 				require.NoError(t, err)
 				ended := make(chan error, 1)
 				e.Expect(1, 1, make([]byte, 1), func(err error) { ended <- err })
@@ -233,23 +233,23 @@ func TestHalfHandshakes(t *testing.T) {
 						require.Equal(t, 1, <-c.lost, row)
 					}
 					require.Error(t, <-ended, row)
-					require.NoError(t, stranger.SetReadDeadline(time.Now().Add(20*time.Second)))
-					_, err = io.Copy(io.Discard, stranger)
+					require.NoError(t, unproved.SetReadDeadline(time.Now().Add(20*time.Second)))
+					_, err = io.Copy(io.Discard, unproved)
 					var late net.Error
-					require.False(t, errors.As(err, &late) && late.Timeout(), "%s: the stranger's connection is still open", row)
+					require.False(t, errors.As(err, &late) && late.Timeout(), "%s: the unproved connection is still open", row)
 					require.Error(t, e.Send(1, fabric.Frame{}), row)
 					require.LessOrEqual(t, len(c.lost), 1, row)
 				})
 			}
 		}
 	}
-	time.Sleep(limit) // all of them
+	time.Sleep(limit) // for all cases together
 	for _, f := range finish {
 		f()
 	}
 }
 
-// A rank with which another fabric is used is turned away, and others are not.
+// A rank that Serves refuses cannot connect; others can.
 func TestServes(t *testing.T) {
 	eps := openAll(t, 3, func(c *Config) {
 		if c.Rank == 0 {

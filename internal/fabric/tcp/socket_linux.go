@@ -21,64 +21,69 @@ import (
 	"weft/internal/keepalive"
 )
 
-// eyes is how an endpoint reads its sockets without a goroutine for each.
-type eyes struct {
-	// Knock is not called, since arming speaks of what is here; and there is nothing for Work
+// poller reads an endpoint's sockets without a goroutine for each. README.md has the protocol.
+type poller struct {
+	// RingDoorbell is not needed, since an armed poller rings for bytes that are there; Work has
+	// nothing to do.
 	fabric.NoSource
 
 	// Constant after construction.
 	e     *Endpoint
-	inner int // a set of epoll with all sockets
-	// another one, with inner in it, which speaks once when it is armed: the descriptor of bell
-	outer int
-	bell  *os.File
-	raw   syscall.RawConn
+	inner int // an epoll set with all sockets that are not detached
+	// an epoll set with only inner in it, one-shot: armed, it reports once that inner is ready. It
+	// is the descriptor of doorbell
+	outer    int
+	doorbell *os.File
+	raw      syscall.RawConn
 
-	full atomic.Int32 // sockets that are to take more when they can
-	open atomic.Int32 // sockets in inner
+	full atomic.Int32 // number of full sockets
+	open atomic.Int32 // number of open sockets
 
-	// Of the goroutine that polls.
-	talkers  [2]*socket // read without asking the set: README.md
-	unasked  int        // polls since the set was asked
-	streak   int        // rapid polls in a row
-	arrivals [32]unix.EpollEvent
+	// Owned by the goroutine that has the turn.
+	direct     [2]*socket // read without polling inner first (README.md); nil: none
+	sinceInner int        // number of polls since inner was polled
+	deferrals  int        // number of times in a row that arming was deferred
+	arrivals   [32]unix.EpollEvent
 }
 
-// socket is a connection of which Go's poller knows nothing: it is read by the goroutine that
-// polls, and written by senders, both without waiting.
+// socket is a connection that Go's poller does not know. The goroutine that polls reads it, and
+// senders write it, both without waiting.
 type socket struct {
 	// Constant after construction.
 	p  *peer
 	fd int
-	in *intake // of the goroutine that polls
+	in *intake // owned by the goroutine that has the turn
 
-	over bool // of the goroutine that polls: it has ended, and is not read any more
+	// owned by the goroutine that has the turn: the socket has ended, and is not read any more
+	over bool
 
-	dead   bool // guarded by peer.mu: to be closed
-	closed bool // guarded by peer.mu: fd is another file now, perhaps
-	// guarded by peer.mu: there is more to be written when it can take it; then it is not apart
+	dead   bool // guarded by peer.mu: the last writer closes the socket
+	closed bool // guarded by peer.mu: fd may be another file now
+	// guarded by peer.mu: bytes wait to be written, and the socket did not take them. A full socket
+	// is not detached.
 	full bool
-	// guarded by peer.mu, set by the goroutine that polls: not in inner, since that one reads it
-	// without being told
-	apart bool
+	// guarded by peer.mu, set by the goroutine that has the turn, which reads the socket directly:
+	// the socket is not in inner
+	detached bool
 
-	// Of who has set peer.writing.
+	// Owned by the goroutine that has set peer.writing.
 	small  [headSize + directCopy]byte
 	gather gathering
 }
 
-// directCopy is the largest payload that is copied behind its head, rather than gathered by the
-// system call.
+// directCopy is the largest payload in bytes that is copied after its head. The system call gathers
+// larger ones.
 const directCopy = 1 << 10
 
-// maxGather bounds the parts that one system call gathers; the kernel's limit is 1024.
+// maxGather is the largest number of parts that one system call gathers; the kernel's limit is
+// 1024.
 const maxGather = 256
 
-// newSocket takes a connection away from Go's poller, which would wake a thread for all that comes.
-// It returns nil if that does not work here; c is closed if it does.
+// newSocket takes a connection away from Go's poller, which would wake a thread for each arrival.
+// It returns nil if that is impossible; otherwise it closes c.
 func newSocket(p *peer, c net.Conn) *socket {
 	t, ok := c.(*net.TCPConn)
-	if !ok || p.e.eyes == nil {
+	if !ok || p.e.poller == nil {
 		return nil
 	}
 	raw, err := t.SyscallConn()
@@ -93,20 +98,20 @@ func newSocket(p *peer, c net.Conn) *socket {
 	return &socket{p: p, fd: fd, in: newIntake(p)}
 }
 
-// watch has the socket looked at.
-func (s *socket) watch() {
-	s.p.looked.Store(s)
-	s.p.e.eyes.open.Add(1)
-	_ = unix.EpollCtl(s.p.e.eyes.inner, unix.EPOLL_CTL_ADD, s.fd, s.events(unix.EPOLLIN))
+// startPolling has the socket polled.
+func (s *socket) startPolling() {
+	s.p.polled.Store(s)
+	s.p.e.poller.open.Add(1)
+	_ = unix.EpollCtl(s.p.e.poller.inner, unix.EPOLL_CTL_ADD, s.fd, s.events(unix.EPOLLIN))
 }
 
 func (s *socket) events(which uint32) *unix.EpollEvent {
 	return &unix.EpollEvent{Events: which, Fd: int32(s.p.rank)}
 }
 
-// wait says whether there is more to be written when the socket can take it. The caller holds
-// peer.mu.
-func (s *socket) wait(full bool) {
+// setFull sets whether bytes wait that are written as soon as the socket takes them. The caller
+// holds peer.mu.
+func (s *socket) setFull(full bool) {
 	if s.full == full || s.closed {
 		return
 	}
@@ -114,32 +119,32 @@ func (s *socket) wait(full bool) {
 	which, n, how := uint32(unix.EPOLLIN), int32(-1), unix.EPOLL_CTL_MOD
 	if full {
 		which, n = unix.EPOLLIN|unix.EPOLLOUT, 1
-		if s.apart {
+		if s.detached {
 			how = unix.EPOLL_CTL_ADD
-			s.apart = false
+			s.detached = false
 		}
 	}
-	s.p.e.eyes.full.Add(n)
-	_ = unix.EpollCtl(s.p.e.eyes.inner, how, s.fd, s.events(which))
+	s.p.e.poller.full.Add(n)
+	_ = unix.EpollCtl(s.p.e.poller.inner, how, s.fd, s.events(which))
 }
 
-// setApart takes the socket out of the set, unless it is full, or has it back there. The caller has
-// the turn to poll.
-func (s *socket) setApart(on bool) {
+// setDetached takes the socket out of inner, unless the socket is full, or puts it back. The caller
+// has the turn.
+func (s *socket) setDetached(on bool) {
 	s.p.mu.Lock()
 	defer s.p.mu.Unlock()
-	if s.apart == on || s.closed || s.over || s.full {
+	if s.detached == on || s.closed || s.over || s.full {
 		return
 	}
-	s.apart = on
+	s.detached = on
 	how := unix.EPOLL_CTL_ADD
 	if on {
 		how = unix.EPOLL_CTL_DEL
 	}
-	_ = unix.EpollCtl(s.p.e.eyes.inner, how, s.fd, s.events(unix.EPOLLIN))
+	_ = unix.EpollCtl(s.p.e.poller.inner, how, s.fd, s.events(unix.EPOLLIN))
 }
 
-// take reads what is there, and reports whether it was anything. The caller has the turn to poll.
+// take reads the bytes that are there, and reports whether there were any. The caller has the turn.
 func (s *socket) take() (did bool) {
 	if s.over {
 		return false
@@ -149,7 +154,7 @@ func (s *socket) take() (did bool) {
 		n, errno := recvNow(s.fd, room)
 		var err error
 		switch {
-		case later(errno):
+		case retryable(errno):
 			return did
 		case errno != 0:
 			err = errno
@@ -170,37 +175,37 @@ func (s *socket) take() (did bool) {
 	return did
 }
 
-// end ends the reading. The caller has the turn to poll.
+// end ends the reading, and loses the peer. The caller has the turn.
 func (s *socket) end(err error) {
 	p := s.p
 	s.over = true
-	_ = unix.EpollCtl(p.e.eyes.inner, unix.EPOLL_CTL_DEL, s.fd, nil)
-	p.e.eyes.open.Add(-1)
-	p.e.eyes.deaf(s)
+	_ = unix.EpollCtl(p.e.poller.inner, unix.EPOLL_CTL_DEL, s.fd, nil)
+	p.e.poller.open.Add(-1)
+	p.e.poller.dropDirect(s)
 	p.mu.Lock()
-	err = cmp.Or(p.mute, p.broken(err))
+	err = cmp.Or(p.writeErr, p.wrap(err))
 	p.mu.Unlock()
-	s.in.broken(err)
+	s.in.fail(err)
 	close(p.ended)
 	p.lose(err)
 }
 
-// deaf ends that s is read first: it has ended.
-func (y *eyes) deaf(s *socket) {
-	if i := slices.Index(y.talkers[:], s); i >= 0 {
-		y.talkers[i] = nil
+// dropDirect removes s, which has ended, from the direct sockets.
+func (pl *poller) dropDirect(s *socket) {
+	if i := slices.Index(pl.direct[:], s); i >= 0 {
+		pl.direct[i] = nil
 	}
 }
 
-// shut ends the connection. What is here is still read. The caller holds peer.mu.
+// shut ends the connection. Bytes that have arrived are still read. The caller holds peer.mu.
 func (s *socket) shut(how int) {
 	if !s.closed {
 		_ = unix.Shutdown(s.fd, how)
 	}
 }
 
-// silent reports whether the peer should have answered for long, and has not: probably its machine
-// has vanished, though the kernel has not given up yet. The caller holds peer.mu.
+// silent reports whether an answer of the peer is long overdue: the peer's machine has probably
+// vanished, though the kernel has not given up yet. The caller holds peer.mu.
 func (s *socket) silent() bool {
 	if s.closed {
 		return false
@@ -209,22 +214,24 @@ func (s *socket) silent() bool {
 	return err == nil && unanswered(info, keepalive.For(s.p.e.cfg.DeadAfter).Idle)
 }
 
-// unanswered reports whether more than one probe, or data for longer than limit, had no answer.
+// unanswered reports whether more than one probe has had no answer, or data has had none for longer
+// than limit.
 func unanswered(info *unix.TCPInfo, limit time.Duration) bool {
 	return info.Probes > 1 || info.Unacked > 0 && time.Duration(info.Last_ack_recv)*time.Millisecond > limit
 }
 
-// close closes the descriptor: nobody reads or writes. The caller holds peer.mu.
+// close closes the descriptor, which no goroutine reads or writes any more. The caller holds
+// peer.mu.
 func (s *socket) close() {
 	if !s.closed {
-		s.wait(false)
+		s.setFull(false)
 		s.closed = true
 		_ = unix.Close(s.fd)
 	}
 }
 
-// write returns how much of the frame, with its head, the socket has taken at once. The caller has
-// set peer.writing.
+// write writes a frame, with its head, and returns the number of bytes that the socket has taken.
+// The caller has set peer.writing.
 func (s *socket) write(kind uint32, f *fabric.Frame) (int, error) {
 	head := appendHead(s.small[:0], kind, f)
 	if len(f.Data) <= directCopy {
@@ -235,7 +242,7 @@ func (s *socket) write(kind uint32, f *fabric.Frame) (int, error) {
 	return s.gathered()
 }
 
-// writeAll is write for what is queued.
+// writeAll is write for queued items.
 func (s *socket) writeAll(items []*item) (int, error) {
 	n := 0
 	for _, it := range items {
@@ -249,37 +256,39 @@ func (s *socket) writeAll(items []*item) (int, error) {
 	return s.gathered()
 }
 
-// gathered writes what was added to gather.
+// gathered writes the parts that were added to gather.
 func (s *socket) gathered() (int, error) { return written(s.gather.sendNow(s.fd)) }
 
-// written is the result of a system call that may have found no room.
+// written converts the result of a system call that may have found no room: that is no error.
 func written(n int, errno unix.Errno) (int, error) {
-	if errno != 0 && !later(errno) {
+	if errno != 0 && !retryable(errno) {
 		return 0, errno
 	}
 	return n, nil
 }
 
-// later reports whether a system call is to be made again at another time: it has found nothing, or
-// no room, or was interrupted.
-func later(errno unix.Errno) bool { return errno == unix.EAGAIN || errno == unix.EINTR }
+// retryable reports whether a system call must be repeated later: it has found no bytes or no room,
+// or was interrupted.
+func retryable(errno unix.Errno) bool { return errno == unix.EAGAIN || errno == unix.EINTR }
 
-// batch is how much is read from one peer before the next one has its turn: so many system calls.
+// batch is the number of system calls that read one socket before the next socket is read.
 const batch = 8
 
 const (
 	// nearControl is the congestion control of connections that do not leave the machine. There is
-	// no congestion, so the plainest will do, which costs least. It matters where the machine's own
-	// choice paces what is sent (bbr): the bytes would wait for a clock. Messages of 4 MiB took 1.3
-	// to 1.6 times as long with bbr.
+	// no congestion, so the simplest one, which costs least, is enough. It matters if the machine's
+	// default paces what is sent (bbr): the bytes would wait for a clock. Messages of 4 MiB took
+	// 1.3 to 1.6 times as long with bbr.
 	nearControl = "reno"
-	// nearBuffer is how much the kernel holds of what is under way, in each direction and at each
-	// end (measured: with 4 MB, messages of 4 MiB took two thirds of the time that they took with
-	// what the kernel grows to by itself, since whoever writes is done sooner than the reader).
+	// nearBuffer is the size in bytes of the kernel's buffers for such connections, in each
+	// direction and at each end. Measured: with 4 MB, messages of 4 MiB took two thirds of the time
+	// that they took with the size to which the kernel grows buffers by itself, since the writer is
+	// done before the reader.
 	nearBuffer = 4_000_000
 )
 
-// tuneNear sets what connections within the machine have. What the kernel refuses stays as it is.
+// tuneNear sets the options of connections within the machine. An option that the kernel refuses
+// keeps its value.
 func tuneNear(t *net.TCPConn) {
 	if raw, err := t.SyscallConn(); err == nil {
 		_ = raw.Control(func(fd uintptr) { setNear(int(fd), bufferLimits()) })
@@ -296,12 +305,12 @@ func setNear(fd int, limit limits) {
 	}
 }
 
-// limits are what a program may ask for, in bytes.
+// limits are the largest buffers that a program may request, in bytes.
 type limits struct{ send, receive int }
 
-// bufferLimits reads them. A socket for which less is asked than the kernel would grow to by itself
-// is worse off than one for which nothing is asked: so nothing is, where the machine allows less
-// than nearBuffer, as most do that nobody has tuned.
+// bufferLimits reads the machine's limits. A buffer that is set to less than the kernel would grow
+// it to is worse than one that is not set. So buffers are not set if the machine allows less than
+// nearBuffer, as most machines do that are not tuned.
 var bufferLimits = sync.OnceValue(func() limits {
 	return limits{send: readLimit("/proc/sys/net/core/wmem_max"), receive: readLimit("/proc/sys/net/core/rmem_max")}
 })

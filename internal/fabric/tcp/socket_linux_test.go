@@ -23,19 +23,19 @@ import (
 	"weft/internal/progress"
 )
 
-// linked is an endpoint of rank 0 at which nobody looks by itself, and the far ends of its
-// connections, which a test writes and reads as a peer would.
+// linked is an endpoint of rank 0 that only the test polls, and the far ends of its connections,
+// which the test writes and reads as a peer would.
 type linked struct {
 	*Endpoint
 	t      *testing.T
 	k      *keeper
-	fars   []*net.TCPConn // by rank
-	unhold func()         // lets the sleeper look
+	far    []*net.TCPConn // by rank
+	unhold func()         // lets the doorbell goroutine poll
 	g      *progress.Engine
-	calls  *atomic.Int32 // for the goroutine that polls
+	calls  *atomic.Int32 // number of calls of Progress.Call
 }
 
-// spy counts calls for the goroutine that polls.
+// spy is an engine that counts the calls of Call.
 type spy struct {
 	*progress.Engine
 	calls *atomic.Int32
@@ -46,24 +46,24 @@ func (s spy) Call() {
 	s.Engine.Call()
 }
 
-// newLinked connects rank 0 with so many peers.
+// newLinked connects rank 0 with a number of peers.
 func newLinked(t *testing.T, peers int) *linked {
 	t.Helper()
 	hold := make(chan struct{})
 	e, err := New(Config{Size: peers + 1, Secret: testSecret, Lookup: noLookup, Linger: time.Second})
 	require.NoError(t, err)
-	l := &linked{Endpoint: e, t: t, k: &keeper{}, fars: make([]*net.TCPConn, peers+1), unhold: sync.OnceFunc(func() { close(hold) })}
+	l := &linked{Endpoint: e, t: t, k: &keeper{}, far: make([]*net.TCPConn, peers+1), unhold: sync.OnceFunc(func() { close(hold) })}
 	by := spy{Engine: progress.New(e.Sources(), progress.Config{Ranks: 1, Hold: hold}), calls: new(atomic.Int32)}
 	l.g, l.calls = by.Engine, by.calls
 	e.Bind(l.k, by)
 	for r := 1; r <= peers; r++ {
 		var near net.Conn
-		near, l.fars[r] = tcpPair(t)
+		near, l.far[r] = tcpPair(t)
 		e.peers.At(r).state = connecting
 		e.peers.At(r).establish(near)
 	}
 	t.Cleanup(func() {
-		for _, c := range l.fars[1:] {
+		for _, c := range l.far[1:] {
 			_ = c.Close()
 		}
 		l.unhold()
@@ -83,13 +83,13 @@ func tcpPair(t *testing.T) (near net.Conn, far *net.TCPConn) {
 	return near, c.(*net.TCPConn)
 }
 
-// says has a peer write, and waits until all of it is here, unread.
-func (l *linked) says(rank int, b []byte) {
+// peerWrites has a peer write, and waits until all bytes have arrived, unread.
+func (l *linked) peerWrites(rank int, b []byte) {
 	l.t.Helper()
 	fd := l.sock(rank).fd
 	before, err := unix.IoctlGetInt(fd, unix.SIOCINQ)
 	require.NoError(l.t, err)
-	_, err = l.fars[rank].Write(b)
+	_, err = l.far[rank].Write(b)
 	require.NoError(l.t, err)
 	eventually(l.t, func() bool {
 		n, err := unix.IoctlGetInt(fd, unix.SIOCINQ)
@@ -97,22 +97,22 @@ func (l *linked) says(rank int, b []byte) {
 	})
 }
 
-// hears reads so many bytes at a peer.
-func (l *linked) hears(rank, n int) []byte {
+// peerReads reads n bytes at a peer.
+func (l *linked) peerReads(rank, n int) []byte {
 	l.t.Helper()
 	b := make([]byte, n)
-	require.NoError(l.t, l.fars[rank].SetReadDeadline(time.Now().Add(20*time.Second)))
-	_, err := io.ReadFull(l.fars[rank], b)
+	require.NoError(l.t, l.far[rank].SetReadDeadline(time.Now().Add(20*time.Second)))
+	_, err := io.ReadFull(l.far[rank], b)
 	require.NoError(l.t, err)
 	return b
 }
 
 func (l *linked) sock(rank int) *socket { return l.peers.At(rank).sock }
 
-// fill writes to a socket until it takes no more, and returns what it wrote.
+// fill writes to a socket until it takes no more, and returns the bytes.
 func (l *linked) fill(rank int) (b []byte) {
 	require.NoError(l.t, unix.SetsockoptInt(l.sock(rank).fd, unix.SOL_SOCKET, unix.SO_SNDBUF, 4<<10))
-	require.NoError(l.t, l.fars[rank].SetReadBuffer(4<<10))
+	require.NoError(l.t, l.far[rank].SetReadBuffer(4<<10))
 	chunk := bytes.Repeat([]byte("f"), 1<<12)
 	for still := 0; still < 20; { // the peer's kernel makes room for a while
 		n, _ := unix.Write(l.sock(rank).fd, chunk)
@@ -127,7 +127,8 @@ func (l *linked) fill(rank int) (b []byte) {
 	return b
 }
 
-// members returns what a set of epoll listens for, by descriptor: "in", "out", "once".
+// members returns the events for which an epoll set is registered, by descriptor: "in", "out",
+// "once".
 func members(t *testing.T, set int) map[int]string {
 	text, err := os.ReadFile(fmt.Sprintf("/proc/self/fdinfo/%d", set))
 	require.NoError(t, err)
@@ -148,8 +149,8 @@ func members(t *testing.T, set int) map[int]string {
 	return found
 }
 
-// What is written is what the peer reads, whatever way it goes: copied behind its head, gathered,
-// or from the queue; and how much was taken is said.
+// The peer reads what was written, whether data is copied after its head, gathered, or written from
+// the queue. The writes return the number of bytes that the socket took.
 func TestWrites(t *testing.T) {
 	l := newLinked(t, 1)
 	s := l.sock(1)
@@ -158,7 +159,7 @@ func TestWrites(t *testing.T) {
 		m, err := s.write(kindPiece, &f)
 		require.NoError(t, err)
 		require.Equal(t, headSize+n, m)
-		require.Equal(t, onWire(kindPiece, f), l.hears(1, m))
+		require.Equal(t, onWire(kindPiece, f), l.peerReads(1, m))
 		require.Equal(t, n > directCopy, cap(s.gather.parts) > 0, "%d bytes: small frames are copied", n)
 	}
 	var items []*item
@@ -168,7 +169,7 @@ func TestWrites(t *testing.T) {
 		it := newItem(kindFrame, &f, 0, nil)
 		switch i % 4 {
 		case 1:
-			it.head = nil // which was written before
+			it.head = nil // as if written before
 		case 2:
 			_ = it.cut(new(5))
 		}
@@ -186,16 +187,16 @@ func TestWrites(t *testing.T) {
 	require.Equal(t, 256, parts)
 	n, err := s.writeAll(items)
 	require.NoError(t, err)
-	require.Equal(t, len(want), n, "no more parts than one call takes")
-	require.Equal(t, want, l.hears(1, n))
+	require.Equal(t, len(want), n, "at most as many parts as one call takes")
+	require.Equal(t, want, l.peerReads(1, n))
 	require.Empty(t, s.gather.parts)
 	for _, v := range s.gather.parts[:cap(s.gather.parts)] {
-		require.Zero(t, v, "what was written is not kept")
+		require.Zero(t, v, "written parts are not kept")
 	}
 	before := cap(s.gather.parts)
 	_, err = s.writeAll(items[:1])
 	require.NoError(t, err)
-	require.Equal(t, before, cap(s.gather.parts), "its place is")
+	require.Equal(t, before, cap(s.gather.parts), "the memory of the list is reused")
 	for _, row := range []struct {
 		n     int
 		errno unix.Errno
@@ -207,7 +208,7 @@ func TestWrites(t *testing.T) {
 	}
 }
 
-// What a system call refuses, as an error and no bytes.
+// A system call that fails returns an error and no bytes.
 func TestSystemCallsFail(t *testing.T) {
 	var events [1]unix.EpollEvent
 	require.Zero(t, epollNow(-1, events[:]))
@@ -235,13 +236,13 @@ func TestSystemCallsFail(t *testing.T) {
 	require.Zero(t, n)
 }
 
-// In which set a socket is, and what for, in each state: full, apart, closed.
+// Whether a socket is in inner, and for which events, in each state: full, detached, closed.
 func TestSocketInSet(t *testing.T) {
 	l := newLinked(t, 1)
-	p, s, y := l.peers.At(1), l.sock(1), l.eyes
+	p, s, pl := l.peers.At(1), l.sock(1), l.poller
 	wait := func(full bool) {
 		p.mu.Lock()
-		s.wait(full)
+		s.setFull(full)
 		p.mu.Unlock()
 	}
 	check := func(step, member string, full int32) {
@@ -250,11 +251,11 @@ func TestSocketInSet(t *testing.T) {
 		if member != "" {
 			want[s.fd] = member
 		}
-		require.Equal(t, want, members(t, y.inner), step)
-		require.Equal(t, full, y.full.Load(), step)
+		require.Equal(t, want, members(t, pl.inner), step)
+		require.Equal(t, full, pl.full.Load(), step)
 	}
-	require.Same(t, s, p.looked.Load())
-	require.EqualValues(t, 1, y.open.Load())
+	require.Same(t, s, p.polled.Load())
+	require.EqualValues(t, 1, pl.open.Load())
 	check("open", "in", 0)
 	wait(false)
 	check("not full", "in", 0)
@@ -262,26 +263,26 @@ func TestSocketInSet(t *testing.T) {
 	check("full", "in out", 1)
 	wait(true)
 	check("full, again", "in out", 1)
-	s.setApart(true)
-	check("full: not apart", "in out", 1)
-	require.False(t, s.apart)
+	s.setDetached(true)
+	check("full: not detached", "in out", 1)
+	require.False(t, s.detached)
 	wait(false)
 	check("not full any more", "in", 0)
-	s.setApart(false)
+	s.setDetached(false)
 	check("as before", "in", 0)
-	s.setApart(true)
-	check("apart", "", 0)
-	s.setApart(true)
-	require.True(t, s.apart)
-	s.setApart(false)
+	s.setDetached(true)
+	check("detached", "", 0)
+	s.setDetached(true)
+	require.True(t, s.detached)
+	s.setDetached(false)
 	check("back", "in", 0)
-	s.setApart(true)
+	s.setDetached(true)
 	wait(true)
-	check("apart and full", "in out", 1)
-	require.False(t, s.apart)
+	check("detached and full", "in out", 1)
+	require.False(t, s.detached)
 	wait(false)
 	s.over = true
-	s.setApart(true)
+	s.setDetached(true)
 	check("over", "in", 0)
 	s.over = false
 	wait(true)
@@ -290,9 +291,9 @@ func TestSocketInSet(t *testing.T) {
 	defer p.mu.Unlock()
 	old := s.fd
 	s.close()
-	require.Zero(t, y.full.Load())
-	require.Empty(t, members(t, y.inner))
-	var pair [2]int // whose descriptor is the old one
+	require.Zero(t, pl.full.Load())
+	require.Empty(t, members(t, pl.inner))
+	var pair [2]int // one of the two gets the old descriptor
 	for used := false; !used; {
 		var err error
 		pair, err = unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
@@ -300,69 +301,70 @@ func TestSocketInSet(t *testing.T) {
 		defer unix.Close(pair[0])
 		defer unix.Close(pair[1])
 		used = pair[0] == old || pair[1] == old
-		require.LessOrEqual(t, pair[0], old, "somebody else has it")
+		require.LessOrEqual(t, pair[0], old, "something else has it")
 	}
-	s.wait(true)
+	s.setFull(true)
 	s.shut(both)
 	s.close()
 	require.False(t, s.silent())
 	p.mu.Unlock()
-	s.setApart(true)
+	s.setDetached(true)
 	p.mu.Lock()
-	require.False(t, s.apart)
-	require.Empty(t, members(t, y.inner))
-	require.Zero(t, y.full.Load())
+	require.False(t, s.detached)
+	require.Empty(t, members(t, pl.inner))
+	require.Zero(t, pl.full.Load())
 	_, err := unix.Write(pair[0], []byte("x"))
 	require.NoError(t, err)
 	_, err = unix.Write(pair[1], []byte("x"))
 	require.NoError(t, err)
-	p.looked.Store(nil) // what has come of it is not the endpoint's
-	y.open.Add(-1)
+	p.polled.Store(nil) // the descriptor is not the endpoint's any more
+	pl.open.Add(-1)
 	close(p.ended)
 }
 
-// One look at a socket reads so much that others have their turn, and no more than is there.
+// One call of take reads a limited number of times, so that other sockets are read too, and no more
+// than is there.
 func TestTake(t *testing.T) {
 	l := newLinked(t, 1)
 	s := l.sock(1)
 	require.False(t, s.take())
-	s.in.buf = make([]byte, 1<<10) // so that little is much
+	s.in.buf = make([]byte, 1<<10) // so that few bytes need many reads
 	f := frameOf(1, len(s.in.buf)-headSize)
-	l.says(1, bytes.Repeat(onWire(kindFrame, f), 2*batch))
+	l.peerWrites(1, bytes.Repeat(onWire(kindFrame, f), 2*batch))
 	for k := range 2 {
 		require.True(t, s.take())
 		require.Len(t, l.k.frames, (k+1)*batch)
 	}
 	require.False(t, s.take())
-	l.says(1, onWire(kindFrame, f)[:5])
-	require.True(t, s.take(), "though no frame is whole")
+	l.peerWrites(1, onWire(kindFrame, f)[:5])
+	require.True(t, s.take(), "bytes, though no whole frame")
 	require.False(t, s.take())
 }
 
-// Each end of a connection: its socket is not looked at any more, transfers end, then the peer is
+// Each end of a connection: the socket is not polled any more, transfers end, then the peer is
 // lost.
 func TestSocketEnds(t *testing.T) {
 	for name, row := range map[string]struct {
 		end  func(l *linked)
 		want string
 	}{
-		"the end": {func(l *linked) { _ = l.fars[1].CloseWrite() }, "tcp: rank 1: the connection has ended without a closing frame"},
-		"a reset": {func(l *linked) { _ = l.fars[1].SetLinger(0); _ = l.fars[1].Close() }, "tcp: rank 1: connection reset by peer"},
-		"a wrong frame": {func(l *linked) { l.says(1, make([]byte, headSize)) },
+		"the end": {func(l *linked) { _ = l.far[1].CloseWrite() }, "tcp: rank 1: the connection has ended without a closing frame"},
+		"a reset": {func(l *linked) { _ = l.far[1].SetLinger(0); _ = l.far[1].Close() }, "tcp: rank 1: connection reset by peer"},
+		"a wrong frame": {func(l *linked) { l.peerWrites(1, make([]byte, headSize)) },
 			"tcp: rank 1: a frame of kind 0 with 0 bytes"},
-		"the end, having been found mute": {func(l *linked) {
-			l.peers.At(1).mute = io.ErrShortWrite
-			_ = l.fars[1].CloseWrite()
+		"the end after a failed write": {func(l *linked) {
+			l.peers.At(1).writeErr = io.ErrShortWrite
+			_ = l.far[1].CloseWrite()
 		}, "short write"},
 	} {
-		for _, talks := range []bool{false, true} {
+		for _, direct := range []bool{false, true} {
 			l := newLinked(t, 1)
-			p, s, y := l.peers.At(1), l.sock(1), l.eyes
+			p, s, pl := l.peers.At(1), l.sock(1), l.poller
 			var events []string
 			note := func(what string) {
 				select {
 				case <-p.ended:
-					what += " behind the end"
+					what += " after the end"
 				default:
 				}
 				events = append(events, what)
@@ -371,27 +373,27 @@ func TestSocketEnds(t *testing.T) {
 			l.Expect(1, 6, make([]byte, 9), func(err error) { require.EqualError(t, err, row.want); note("transfer") })
 			l.k.lose = func(error) { note("lost") }
 			if name != "a wrong frame" {
-				l.says(1, onWire(kindPiece, pieceOf(5, 0, 9))[:headSize+2])
+				l.peerWrites(1, onWire(kindPiece, pieceOf(5, 0, 9))[:headSize+2])
 			} else {
 				events = append(events, "half a transfer")
 				require.True(t, l.Forget(1, 5))
 			}
 			eventually(t, l.g.Enter)
-			if talks {
-				y.talkers[1] = s
-				y.Poll(false)
+			if direct {
+				pl.direct[1] = s
+				pl.Poll(false)
 			}
 			row.end(l)
-			eventually(t, func() bool { y.Poll(false); return len(events) == 3 })
-			require.Equal(t, []string{"half a transfer", "transfer behind the end", "lost behind the end"}, events, name)
+			eventually(t, func() bool { pl.Poll(false); return len(events) == 3 })
+			require.Equal(t, []string{"half a transfer", "transfer after the end", "lost after the end"}, events, name)
 			require.EqualError(t, l.k.errs[0], row.want, name)
 			require.True(t, s.over)
-			require.Empty(t, members(t, y.inner), name)
-			require.Zero(t, y.open.Load())
-			require.Equal(t, [2]*socket{}, y.talkers, "%s: it is not read any more", name)
+			require.Empty(t, members(t, pl.inner), name)
+			require.Zero(t, pl.open.Load())
+			require.Equal(t, [2]*socket{}, pl.direct, "%s: it is not read any more", name)
 			require.False(t, s.take())
-			y.listen(s)
-			require.Equal(t, [2]*socket{}, y.talkers)
+			pl.makeDirect(s)
+			require.Equal(t, [2]*socket{}, pl.direct)
 			l.g.Leave()
 			require.EqualError(t, l.Send(1, fabric.Frame{}), row.want)
 		}
@@ -413,8 +415,7 @@ func TestUnanswered(t *testing.T) {
 	}
 }
 
-// A peer whose machine says nothing any more, not even that it has got something, is not waited
-// for.
+// Close does not wait for a peer whose machine sends nothing any more, not even acknowledgements.
 func TestCloseOfASilentPeer(t *testing.T) {
 	t.Parallel()
 	near, far := tcpPair(t)
@@ -427,7 +428,7 @@ func TestCloseOfASilentPeer(t *testing.T) {
 	p.establish(near)
 	raw, err := far.SyscallConn()
 	require.NoError(t, err)
-	drop := unix.SockFilter{Code: unix.BPF_RET | unix.BPF_K} // all that comes
+	drop := unix.SockFilter{Code: unix.BPF_RET | unix.BPF_K} // drops every packet
 	require.NoError(t, raw.Control(func(fd uintptr) {
 		err = unix.SetsockoptSockFprog(int(fd), unix.SOL_SOCKET, unix.SO_ATTACH_FILTER, &unix.SockFprog{Len: 1, Filter: &drop})
 	}))
@@ -453,7 +454,7 @@ func TestCloseOfASilentPeer(t *testing.T) {
 	})
 }
 
-// A connection that is not of TCP, or of an endpoint that does not look, is left to Go's poller.
+// A connection that is not TCP, or of an endpoint without a poller, is left to Go's poller.
 func TestNewSocket(t *testing.T) {
 	l := newLinked(t, 1)
 	a, b := net.Pipe()
@@ -466,12 +467,12 @@ func TestNewSocket(t *testing.T) {
 	_, err := far.Write([]byte("x"))
 	require.NoError(t, err)
 	_, err = near.Read(make([]byte, 1))
-	require.NoError(t, err, "it is still open")
+	require.NoError(t, err, "near is still open")
 	require.NoError(t, near.Close())
-	require.Nil(t, newSocket(l.peers.At(1), near), "it is closed")
+	require.Nil(t, newSocket(l.peers.At(1), near), "near is closed")
 }
 
-// Connections beyond the machine have limits to silence, those within have not.
+// Connections beyond the machine have a time limit for silence; those within have none.
 func TestTune(t *testing.T) {
 	all, err := addresses("")
 	require.NoError(t, err)

@@ -11,15 +11,15 @@ import (
 	"weft/internal/fabric"
 )
 
-// socket is not used on this system: each connection has a reader and a writer.
+// newSocket returns nil: on this system, each connection has a reader and a writer.
 func newSocket(*peer, net.Conn) *socket                  { return nil }
-func (*socket) watch()                                   {}
-func (*socket) wait(bool)                                {}
+func (*socket) startPolling()                            {}
+func (*socket) setFull(bool)                             {}
 func (*socket) shut(int)                                 {}
 func (*socket) silent() bool                             { return false }
 func (*socket) close()                                   {}
 func (*socket) write(uint32, *fabric.Frame) (int, error) { return 0, nil }
 func (*socket) writeAll([]*item) (int, error)            { return 0, nil }
 
-// tuneNear leaves connections within the machine as they are.
+// tuneNear does nothing on this system.
 func tuneNear(*net.TCPConn) {}

@@ -34,8 +34,7 @@ var testSecret = []byte("0123456789abcdef0123456789abcdef")
 func openAll(t testing.TB, n int, change func(*Config)) []*Endpoint {
 	eps := make([]*Endpoint, n)
 	for r := range eps {
-		// The times are such that a machine which is busy with other things does not make a
-		// difference.
+		// The times are long enough for a busy machine.
 		cfg := Config{Rank: r, Size: n, Secret: testSecret, Lookup: func(_ context.Context, peer int) (string, error) { return eps[peer].Addr(), nil },
 			DialTimeout: time.Minute, Linger: 30 * time.Second}
 		if change != nil {
@@ -122,7 +121,7 @@ func lone(cfg Config, h fabric.Handler) *Endpoint {
 	return e
 }
 
-// collect counts what arrives and keeps its order.
+// collect is a handler that counts frames and checks their order.
 type collect struct {
 	mu   sync.Mutex
 	next map[int]uint64
@@ -166,14 +165,14 @@ func (c *collect) errors() []error {
 // bind binds an endpoint, and an engine that polls it.
 func bind(e *Endpoint, h fabric.Handler) *progress.Engine { return bindHeld(e, h, nil) }
 
-// bindHeld is bind for an engine that leaves it to callers to poll until hold is closed.
+// bindHeld is bind for an engine whose own goroutines do not poll before hold is closed.
 func bindHeld(e *Endpoint, h fabric.Handler, hold <-chan struct{}) *progress.Engine {
 	g := progress.New(e.Sources(), progress.Config{Ranks: 1, Hold: hold})
 	e.Bind(h, g)
 	return g
 }
 
-// engine returns what bind has bound.
+// engine returns the engine that bind has bound.
 func engine(e *Endpoint) *progress.Engine { return e.progress.(*progress.Engine) }
 
 func bindAll(eps []*Endpoint) []*collect {
@@ -190,8 +189,8 @@ func eventually(t *testing.T, ok func() bool) {
 	require.Eventually(t, ok, 20*time.Second, time.Millisecond)
 }
 
-// All ranks send to all others at once, so that both ends of each pair dial: one connection
-// remains, and nothing is lost or overtakes.
+// All ranks send to all others at once, so that both ends of each pair dial. One connection
+// remains, no frame is lost, and none overtakes another.
 func TestBothDial(t *testing.T) {
 	const n, frames = 5, 50
 	for range 20 {
@@ -220,12 +219,12 @@ func TestBothDial(t *testing.T) {
 		}
 		wg.Wait()
 		for _, c := range cs {
-			require.Empty(t, c.errors(), "closing is no loss")
+			require.Empty(t, c.errors(), "closing is not a loss")
 		}
 	}
 }
 
-// Close writes what is queued before it returns.
+// Close writes the queued frames before it returns.
 func TestCloseFlushes(t *testing.T) {
 	eps := openAll(t, 2, nil)
 	cs := bindAll(eps)
@@ -252,8 +251,8 @@ func TestCloseFlushes(t *testing.T) {
 	require.ErrorIs(t, eps[0].Send(1, fabric.Frame{}), fabric.ErrClosed)
 }
 
-// A connection that breaks is reported once on each side, transfers end, and later ones are refused
-// with the reason.
+// A broken connection is reported once on each side. Transfers end, and later ones are refused with
+// the reason.
 func TestLost(t *testing.T) {
 	eps := openAll(t, 2, nil)
 	cs := bindAll(eps)
@@ -272,7 +271,7 @@ func TestLost(t *testing.T) {
 	}
 	<-eps[0].peers.At(1).opened
 	<-eps[1].peers.At(0).opened
-	eps[0].peers.At(1).hang(both)
+	eps[0].peers.At(1).hangUp(both)
 	require.Equal(t, 1, <-cs[0].lost)
 	close(block)
 	require.Equal(t, 0, <-cs[1].lost)
@@ -282,8 +281,8 @@ func TestLost(t *testing.T) {
 	require.Empty(t, cs[1].lost)
 }
 
-// Nobody listens at the peer's address: the peer is lost.
-func TestNobodyThere(t *testing.T) {
+// Without a listener at its address, a peer is lost.
+func TestNoListener(t *testing.T) {
 	eps := openAll(t, 2, func(c *Config) { c.DialTimeout = time.Second })
 	cs := bindAll(eps)
 	require.NoError(t, eps[1].ln.Close())
@@ -292,8 +291,8 @@ func TestNobodyThere(t *testing.T) {
 	require.Error(t, eps[0].Send(1, fabric.Frame{}))
 }
 
-// Strangers are turned away, whatever they say, and the job goes on.
-func TestStrangers(t *testing.T) {
+// A connection without a proof is closed, whatever its other end sends, and the job continues.
+func TestUnprovedConnections(t *testing.T) {
 	eps := openAll(t, 2, func(c *Config) { c.DialTimeout = 2 * time.Second })
 	cs := bindAll(eps)
 	hello := func(rank, size uint32) []byte {
@@ -333,7 +332,7 @@ func TestStrangers(t *testing.T) {
 	require.Empty(t, cs[0].lost)
 }
 
-// A process that does not know the secret cannot connect, and does not take connections.
+// A process that does not know the secret cannot connect, nor be connected to.
 func TestWrongSecret(t *testing.T) {
 	eps := openAll(t, 2, func(c *Config) {
 		if c.Rank == 1 {
@@ -350,16 +349,16 @@ func TestWrongSecret(t *testing.T) {
 }
 
 func TestConfig(t *testing.T) {
-	look := func(context.Context, int) (string, error) { return "", nil }
+	lookup := func(context.Context, int) (string, error) { return "", nil }
 	for _, row := range []struct {
 		cfg  Config
 		want string
 	}{
-		{Config{Rank: 2, Size: 2, Secret: testSecret, Lookup: look}, "fabric: no such rank: rank 2 of 2"},
-		{Config{Rank: -1, Size: 2, Secret: testSecret, Lookup: look}, "fabric: no such rank: rank -1 of 2"},
-		{Config{Secret: testSecret, Lookup: look}, "fabric: no such rank: rank 0 of 0"},
-		{Config{Rank: -3, Size: -2, Secret: testSecret, Lookup: look}, "fabric: no such rank: rank -3 of -2"},
-		{Config{Size: 2, Secret: testSecret[:minSecret-1], Lookup: look}, "tcp: the secret of the job has 15 bytes; at least 16 are needed"},
+		{Config{Rank: 2, Size: 2, Secret: testSecret, Lookup: lookup}, "fabric: no such rank: rank 2 of 2"},
+		{Config{Rank: -1, Size: 2, Secret: testSecret, Lookup: lookup}, "fabric: no such rank: rank -1 of 2"},
+		{Config{Secret: testSecret, Lookup: lookup}, "fabric: no such rank: rank 0 of 0"},
+		{Config{Rank: -3, Size: -2, Secret: testSecret, Lookup: lookup}, "fabric: no such rank: rank -3 of -2"},
+		{Config{Size: 2, Secret: testSecret[:minSecret-1], Lookup: lookup}, "tcp: the secret of the job has 15 bytes; at least 16 are needed"},
 		{Config{Size: 2, Secret: testSecret}, "tcp: Config.Lookup is nil"},
 		{Config{Size: 1, Secret: testSecret, Listen: "nowhere"}, "tcp: listen tcp: address nowhere: missing port in address"},
 	} {
@@ -368,9 +367,9 @@ func TestConfig(t *testing.T) {
 		require.Equal(t, strings.Contains(row.want, "rank"), errors.Is(err, fabric.ErrRank))
 	}
 	for _, cfg := range []Config{
-		{Size: 2, Secret: testSecret[:minSecret], Lookup: look},
-		{Rank: 1, Size: 2, Secret: testSecret, Lookup: look, DialTimeout: 1, Linger: 2},
-		{Size: 1, Secret: testSecret}, // which looks nothing up
+		{Size: 2, Secret: testSecret[:minSecret], Lookup: lookup},
+		{Rank: 1, Size: 2, Secret: testSecret, Lookup: lookup, DialTimeout: 1, Linger: 2},
+		{Size: 1, Secret: testSecret}, // no lookup is needed
 	} {
 		e, err := New(cfg)
 		require.NoError(t, err)
@@ -386,7 +385,7 @@ func TestConfig(t *testing.T) {
 	}
 }
 
-// What a peer that has proved itself may write must not harm this process.
+// Nothing that a proved peer may write harms this process.
 func FuzzRead(f *testing.F) {
 	f.Add(appendHead(nil, kindFrame, &fabric.Frame{}))
 	f.Add(append(appendHead(nil, kindFrame, &fabric.Frame{Data: []byte("weft")}), "weft"...))

@@ -27,7 +27,7 @@ import (
 	"weft/internal/fabric"
 )
 
-// authority makes a CA with one certificate that it has signed, as files.
+// authority makes a CA and a certificate that the CA has signed, as files.
 func authority(t *testing.T) (cert, key, ca string) {
 	t.Helper()
 	dir := t.TempDir()
@@ -51,7 +51,7 @@ func authority(t *testing.T) (cert, key, ca string) {
 	return write("cert", "CERTIFICATE", ownDER), write("key", "EC PRIVATE KEY", keyDER), write("ca", "CERTIFICATE", rootDER)
 }
 
-// settings is TLSFromEnvironment where these files are named.
+// settings calls TLSFromEnvironment with these files in the environment.
 func settings(t *testing.T, cert, key, ca string) (*tls.Config, error) {
 	t.Setenv(env.TLSCert.Name, cert)
 	t.Setenv(env.TLSKey.Name, key)
@@ -65,12 +65,12 @@ func TestTLSFromEnvironment(t *testing.T) {
 	require.Nil(t, conf)
 	cert, key, ca := authority(t)
 	for _, row := range [][4]string{
-		{cert, key, "", "it takes all three files, or none"},
-		{cert, "", ca, "it takes all three files, or none"},
-		{"", key, ca, "it takes all three files, or none"},
-		{cert, "", "", "it takes all three files, or none"},
-		{"", key, "", "it takes all three files, or none"},
-		{"", "", ca, "it takes all three files, or none"},
+		{cert, key, "", "set all three files, or none"},
+		{cert, "", ca, "set all three files, or none"},
+		{"", key, ca, "set all three files, or none"},
+		{cert, "", "", "set all three files, or none"},
+		{"", key, "", "set all three files, or none"},
+		{"", "", ca, "set all three files, or none"},
 		{cert + "x", key, ca, "no such file"},
 		{cert, ca, ca, "WEFT_TLS_KEY"},
 		{cert, key, ca + "x", "no such file"},
@@ -83,8 +83,8 @@ func TestTLSFromEnvironment(t *testing.T) {
 	conf, err = settings(t, cert, key, ca)
 	require.NoError(t, err)
 	require.Error(t, conf.VerifyConnection(tls.ConnectionState{}), "no certificate")
-	_, _, strange := authority(t)
-	other, err := settings(t, cert, key, strange) // trusts somebody else
+	_, _, otherCA := authority(t)
+	other, err := settings(t, cert, key, otherCA) // trusts another CA
 	require.NoError(t, err)
 
 	eps := openAll(t, 2, func(c *Config) { c.TLS = conf })
@@ -104,8 +104,8 @@ func TestTLSFromEnvironment(t *testing.T) {
 	require.Zero(t, cs[1].n.Load())
 }
 
-// Who is trusted: whoever has a certificate that goes back to the CA, by others that it shows if
-// need be, whatever its names and uses are.
+// A peer is trusted if its certificate leads to the CA, if necessary by intermediate certificates
+// that the peer shows. Names and uses do not matter.
 func TestTLSTrust(t *testing.T) {
 	cert, key, ca := authority(t)
 	conf, err := settings(t, cert, key, ca)
@@ -162,8 +162,8 @@ func TestTLSTrust(t *testing.T) {
 	require.Equal(t, tls.RequireAnyClientCert, conf.ClientAuth)
 }
 
-// An endpoint closes while a stranger has connected and says nothing, and while it tries to reach
-// one that says nothing itself. (It is the race detector that has something to say here.)
+// An endpoint closes while an unproved connection is idle, and while it connects to a listener that
+// does not answer. (For the race detector.)
 func TestCloseWhileGreeting(t *testing.T) {
 	quiet, err := net.Listen("tcp", "127.0.0.1:0")
 	require.NoError(t, err)
@@ -173,9 +173,9 @@ func TestCloseWhileGreeting(t *testing.T) {
 	require.NoError(t, err)
 	c := newCollect()
 	bind(e, c)
-	stranger, err := net.Dial("tcp", e.Addr())
+	unproved, err := net.Dial("tcp", e.Addr())
 	require.NoError(t, err)
-	defer stranger.Close()
+	defer unproved.Close()
 	require.NoError(t, e.Send(1, fabric.Frame{}))
 	reached, err := quiet.Accept()
 	require.NoError(t, err)

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The weft authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package mpitest starts programs by the mpirun of the MPI library that a test is linked with.
+// Package mpitest starts programs with the mpirun of the MPI library that a test is linked with.
 package mpitest
 
 import (
@@ -15,18 +15,18 @@ import (
 	"time"
 )
 
-// limit bounds a job.
+// limit is the longest time of a job.
 const limit = 100 * time.Second
 
-// Run runs a program as n ranks, and returns what they have written, and how the job has ended.
-// library is what mpi.Version says. The test is skipped if that is nothing, so that this build has
-// no MPI, or there is no mpirun that belongs to the library.
+// Run runs a program as n ranks, and returns their output and how the job has ended. library is the
+// result of mpi.Version. The test is skipped if library is empty, so this build has no MPI, or if
+// there is no mpirun that belongs to the library.
 func Run(t testing.TB, library string, n int, program []string, env ...string) (string, error) {
 	t.Helper()
 	if library == "" {
 		t.Skip("this test needs MPI: CC=mpicc go test -tags mpi")
 	}
-	// The library's mpirun is the first of these names that says sign of itself.
+	// The library's mpirun is the first of these names whose version text contains sign.
 	names, sign, options := []string{"mpirun.mpich", "mpirun"}, "hydra", []string(nil)
 	if strings.HasPrefix(library, "Open MPI") {
 		names, sign, options = []string{"mpirun.openmpi", "mpirun"}, "open", []string{"--oversubscribe", "--allow-run-as-root"}
@@ -47,6 +47,6 @@ func Run(t testing.TB, library string, n int, program []string, env ...string) (
 		out, err := cmd.CombinedOutput()
 		return string(out), err
 	}
-	t.Skipf("no mpirun of %s is in PATH (looked for %s)", library, strings.Join(names, ", "))
+	t.Skipf("no mpirun of %s is in PATH (tried %s)", library, strings.Join(names, ", "))
 	return "", nil
 }

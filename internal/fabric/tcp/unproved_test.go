@@ -20,7 +20,7 @@ import (
 	"weft/internal/waits"
 )
 
-// idleConnections connects so many times, and says nothing.
+// idleConnections makes n connections, and sends nothing.
 func idleConnections(t *testing.T, addr string, n int) {
 	for range n {
 		c, err := net.Dial("tcp", addr)
@@ -29,13 +29,13 @@ func idleConnections(t *testing.T, addr string, n int) {
 	}
 }
 
-// Connections that prove nothing do not keep a rank out.
-func TestIdleStrangersGiveWay(t *testing.T) {
+// Idle unproved connections do not keep a rank from connecting.
+func TestIdleConnectionsAreEvicted(t *testing.T) {
 	for name, conf := range map[string]*tls.Config{"plain": nil, "TLS": testTLS(t)} {
 		t.Run(name, func(t *testing.T) {
 			eps := openAll(t, 2, func(c *Config) { c.Retry, c.TLS = env.DefaultRetry, conf })
 			cs := bindAll(eps)
-			idleConnections(t, eps[1].addrs[0], 2*maxStrangers)
+			idleConnections(t, eps[1].addrs[0], 2*maxUnproved)
 			require.NoError(t, eps[0].Send(1, fabric.Frame{}))
 			eventually(t, func() bool { return cs[1].n.Load() == 1 })
 			require.Empty(t, cs[0].lost)
@@ -43,9 +43,8 @@ func TestIdleStrangersGiveWay(t *testing.T) {
 	}
 }
 
-// Connections that prove nothing may not begin anything: they do not keep a deadlock from being
-// certain.
-func TestIdleStrangersAreNotForeign(t *testing.T) {
+// A deadlock can be certain although unproved connections exist: they begin no communication.
+func TestUnprovedAreNotForeign(t *testing.T) {
 	eps := openAll(t, 2, nil)
 	bindAll(eps)
 	foreign := func() (n int) {
@@ -64,10 +63,10 @@ func TestIdleStrangersAreNotForeign(t *testing.T) {
 	require.Equal(t, before, foreign())
 }
 
-// Ranks that all connect at the same time do not crowd each other out, though they are more than
-// there is room for.
+// Ranks that all connect at the same time do not evict each other's connections, though they are
+// more than there is room for.
 func TestManyRanksConnectAtOnce(t *testing.T) {
-	const n = 4 * maxStrangers
+	const n = 4 * maxUnproved
 	e, err := New(Config{Size: n + 1, Secret: testSecret, Lookup: noLookup, Linger: time.Millisecond})
 	require.NoError(t, err)
 	bind(e, newCollect())
@@ -83,7 +82,7 @@ func TestManyRanksConnectAtOnce(t *testing.T) {
 	for r, err := range errs {
 		require.NoError(t, err, r)
 	}
-	_ = e.Close() // none of them says goodbye
+	_ = e.Close() // no peer sends a closing frame
 }
 
-func noLookup(context.Context, int) (string, error) { return "", errors.New("nobody is to be found") }
+func noLookup(context.Context, int) (string, error) { return "", errors.New("no address is known") }

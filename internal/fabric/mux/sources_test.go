@@ -12,7 +12,7 @@ import (
 	"weft/internal/fabric"
 )
 
-// side is an endpoint with one source, which keeps a log.
+// side is an endpoint with one source; it keeps a log.
 type side struct {
 	fabric.Endpoint
 	fabric.NoSource
@@ -35,8 +35,8 @@ func (s *side) Shared(rank int) ([]byte, error) {
 	return []byte{byte(rank)}, nil
 }
 
-// The sources are those of all fabrics, each once; what is of a peer goes to the fabric that
-// reaches it.
+// The sources are those of all fabrics, each once. A call for a peer goes to the fabric that
+// reaches the peer.
 func TestOneOfSeveral(t *testing.T) {
 	mpi, tcp, shm := &side{name: "mpi"}, &side{name: "tcp"}, &side{name: "shm"}
 	e := New(0, []fabric.Endpoint{mpi, tcp, shm, mpi}, nil)

@@ -19,14 +19,14 @@ import (
 	"weft/internal/fabric/fabrictest"
 )
 
-// The conformance suite, with goroutines that poll beside it.
-func TestConformanceLooking(t *testing.T) {
+// The conformance suite, while additional goroutines poll.
+func TestConformancePolling(t *testing.T) {
 	fabrictest.RunPolling(t, func(t *testing.T, n int) []fabric.Endpoint { return asFabric(openAll(t, n, nil)) })
 }
 
-// Two ranks take turns. Who waits looks, or polls, or leaves it to others, at random and for random
-// times, so that frames come at every moment of entering, leaving, arming and being woken. A frame
-// that nobody is there for ends the test.
+// Two ranks take turns to send. The waiting rank polls in one way or another, or leaves polling to
+// other goroutines, at random and for random times. So frames arrive at every moment of entering,
+// leaving, arming and being woken. The test fails if a frame is not read.
 func TestHandOverHammer(t *testing.T) {
 	rounds := 3000
 	if testing.Short() {
@@ -43,7 +43,7 @@ func TestHandOverHammer(t *testing.T) {
 	turn := func(i int, r *rand.Rand) {
 		e, woken := engine(eps[i]), token[i]
 		switch r.IntN(5) {
-		case 0: // nobody looks
+		case 0: // does not poll
 		case 1:
 			loop := r.IntN(2) == 0 // or now and then
 			for range r.IntN(40) {
@@ -68,7 +68,7 @@ func TestHandOverHammer(t *testing.T) {
 		select {
 		case <-woken:
 		case <-time.After(20 * time.Second):
-			t.Errorf("seed %d: rank %d waits for a frame that nobody has read: %+v", seed, i, e)
+			t.Errorf("seed %d: rank %d waits for a frame that was not read: %+v", seed, i, e)
 		}
 	}
 	var both sync.WaitGroup
@@ -93,8 +93,8 @@ func TestHandOverHammer(t *testing.T) {
 	require.Zero(t, cs[0].bad.Load()+cs[1].bad.Load())
 }
 
-// As TestForgottenInTheMiddleOfAPiece, over a socket that nobody reads at the moment.
-func TestForgottenWhileNobodyReads(t *testing.T) {
+// As TestForgottenInTheMiddleOfAPiece, over a polled socket that no goroutine reads at the moment.
+func TestForgottenWhileNotRead(t *testing.T) {
 	eps := openAll(t, 2, nil)
 	cs := bindAll(eps)
 	require.NoError(t, eps[0].Send(1, fabric.Frame{}))
@@ -119,11 +119,11 @@ func TestForgottenWhileNobodyReads(t *testing.T) {
 	eventually(t, func() bool {
 		p.mu.Lock()
 		defer p.mu.Unlock()
-		return p.placing
+		return p.filling
 	})
 	eventually(t, func() bool {
 		if eps[1].Forget(0, 7) {
-			t.Fatal("a piece of it is here")
+			t.Fatal("a piece of the transfer is half read")
 		}
 		return len(done) == 1
 	})
@@ -137,8 +137,8 @@ func TestForgottenWhileNobodyReads(t *testing.T) {
 	require.Zero(t, cs[1].bad.Load())
 }
 
-// A rank that sends to one that closes is told that it has closed, and does not lose it, whether
-// its frames meet the end of the connection or not.
+// A rank that sends to a peer that closes gets ErrClosed, and Handler.Lost is not called, whether a
+// write meets the end of the connection or not.
 func TestSendToOneThatCloses(t *testing.T) {
 	for range 20 {
 		eps := openAll(t, 2, nil)
@@ -163,8 +163,8 @@ func TestSendToOneThatCloses(t *testing.T) {
 	}
 }
 
-// A peer is dropped while a piece from it is half here, and the endpoint closed before anybody has
-// looked: the transfer ends.
+// A peer is dropped while a piece from it is half read, and the endpoint is closed before the next
+// poll: the transfer ends.
 func TestDroppedInTheMiddleOfAPiece(t *testing.T) {
 	eps := openAll(t, 2, nil)
 	cs := bindAll(eps)
@@ -180,14 +180,14 @@ func TestDroppedInTheMiddleOfAPiece(t *testing.T) {
 	eventually(t, func() bool {
 		p.mu.Lock()
 		defer p.mu.Unlock()
-		return p.placing
+		return p.filling
 	})
-	eps[1].Drop(0, errors.New("it is said to be gone"))
+	eps[1].Drop(0, errors.New("dropped"))
 	require.NoError(t, eps[1].Close())
 	require.Error(t, <-done)
 }
 
-// What an endpoint has opened is closed behind Close, of lost peers too.
+// Close closes every descriptor that an endpoint has opened, also those of lost peers.
 func TestDescriptors(t *testing.T) {
 	count := func() int {
 		names, err := os.ReadDir("/proc/self/fd")
@@ -201,20 +201,20 @@ func TestDescriptors(t *testing.T) {
 			require.NoError(t, e.Send(0, fabric.Frame{}))
 		}
 		eventually(t, func() bool { return cs[0].n.Load() == 2 })
-		eps[0].peers.At(1).hang(both)
+		eps[0].peers.At(1).hangUp(both)
 		require.Equal(t, 1, <-cs[0].lost)
 		for _, e := range eps {
 			require.NoError(t, e.Close())
 		}
 	}
-	use() // what the first run opens, Go keeps
+	use() // Go keeps descriptors that the first run opens
 	before := count()
 	use()
 	eventually(t, func() bool { return count() <= before })
 }
 
-// BenchmarkPingPongLooking is BenchmarkPingPong by goroutines that look themselves.
-func BenchmarkPingPongLooking(b *testing.B) {
+// BenchmarkPingPongPolling is BenchmarkPingPong with waiting goroutines that poll.
+func BenchmarkPingPongPolling(b *testing.B) {
 	eps := openAll(b, 2, nil)
 	cs := bindAll(eps)
 	var woken [2]chan struct{}

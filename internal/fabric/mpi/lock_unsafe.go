@@ -11,18 +11,18 @@ package mpi
 // #cgo nocallback weft_send_large
 // #cgo noescape weft_refill
 // #cgo nocallback weft_refill
-// #cgo noescape weft_look
-// #cgo nocallback weft_look
+// #cgo noescape weft_poll_go
+// #cgo nocallback weft_poll_go
 // #cgo noescape weft_push
 // #cgo nocallback weft_push
 // #cgo noescape weft_expect
 // #cgo nocallback weft_expect
 // #cgo noescape weft_take_back
 // #cgo nocallback weft_take_back
-// #cgo noescape weft_kick
-// #cgo nocallback weft_kick
-// #cgo noescape weft_strays
-// #cgo nocallback weft_strays
+// #cgo noescape weft_wake_watch
+// #cgo nocallback weft_wake_watch
+// #cgo noescape weft_expect_strays
+// #cgo nocallback weft_expect_strays
 // #include "engine.h"
 import "C"
 
@@ -36,46 +36,46 @@ import (
 	"weft/internal/fabric"
 )
 
-// spins is how often one call of C looks, if nothing happens and whoever polls is patient: some
+// spins is the number of polls in one call of C if the poll is patient and nothing happens: some
 // microseconds.
 const spins = 64
 
-// What the seat's word says.
+// The values of the lock's word.
 const (
-	seatFree = iota
-	seatTaken
+	unlocked = iota
+	locked
 )
 
-// sit takes the seat if it is free. Who has it calls rise.
-func (e *Endpoint) sit() bool {
-	return e.s.seat.Load() == seatFree && e.s.seat.CompareAndSwap(seatFree, seatTaken)
+// tryLock takes the MPI lock if it is free. The goroutine that has the lock must call unlock.
+func (e *Endpoint) tryLock() bool {
+	return e.s.lock.Load() == unlocked && e.s.lock.CompareAndSwap(unlocked, locked)
 }
 
-// take waits for the seat: whoever has it works for a short time.
-func (e *Endpoint) take() {
-	for !e.sit() {
+// lock waits for the MPI lock, which other goroutines hold for a short time.
+func (e *Endpoint) lock() {
+	for !e.tryLock() {
 		runtime.Gosched()
 	}
 }
 
-// rise does what was queued meanwhile and gives the seat up. README.md, "The seat", has the reason
-// for the order.
-func (e *Endpoint) rise() {
+// unlock does the queued operations and releases the MPI lock. README.md, "The MPI lock", has the
+// reason for the order (U1 to U3).
+func (e *Endpoint) unlock() {
 	for {
-		e.drain()
-		e.s.seat.Store(seatFree)
-		if e.s.bell.Load() == 0 || !e.sit() {
+		e.doQueued()
+		e.s.lock.Store(unlocked)
+		if e.s.queued.Load() == 0 || !e.tryLock() {
 			return
 		}
 	}
 }
 
-// submit queues an operation, which is done by this goroutine or by whoever has the seat.
+// submit queues an operation (Q1 to Q3). This goroutine does it, or the one that has the lock.
 func (e *Endpoint) submit(o *op) {
 	e.queue.push(o)
-	e.s.bell.Store(1)
-	if e.sit() {
-		e.rise()
+	e.s.queued.Store(1)
+	if e.tryLock() {
+		e.unlock()
 	} else if e.over.Load() {
 		e.refuseQueued()
 	}
@@ -86,22 +86,22 @@ func (e *Endpoint) submit(o *op) {
 // Costs: a poll is a call of C, and of MPI.
 func (e *Endpoint) Costs() fabric.Costs { return fabric.Costs{Poll: true} }
 
-// Poll delivers messages and ends transfers, if there are any, and reports whether there were.
+// Poll delivers the messages that are there and ends transfers, and reports whether there were any.
 func (e *Endpoint) Poll(patient bool) bool {
-	if !e.sit() {
+	if !e.tryLock() {
 		return false
 	}
 	n := C.int(1)
 	if patient {
 		n = spins
 	}
-	did := e.turn(n)
-	e.rise()
+	did := e.pollLocked(n)
+	e.unlock()
 	return did
 }
 
-// Arm says whether somebody polls who will say when he gives up. If he does, the watch looks from
-// then on.
+// Arm sets the word polled: whether a goroutine polls that will wake the watch when it gives up.
+// From then on, the watch polls.
 func (e *Endpoint) Arm(on bool, why fabric.Leaving) fabric.Armed {
 	if !on {
 		e.s.polled.Store(1)
@@ -109,35 +109,36 @@ func (e *Endpoint) Arm(on bool, why fabric.Leaving) fabric.Armed {
 	}
 	e.s.polled.Store(0)
 	if why == fabric.LeavingInVain {
-		C.weft_kick(e.c)
+		C.weft_wake_watch(e.c)
 	}
 	return fabric.ArmedFully
 }
 
 // Midway reports whether a transfer is under way.
-func (e *Endpoint) Midway() bool { return e.desk.under_way != 0 }
+func (e *Endpoint) Midway() bool { return e.report.under_way != 0 }
 
-// turn looks for events, unless the watch has left some, and handles them. The caller has the seat.
-func (e *Endpoint) turn(spins C.int) bool {
-	if e.desk.n == 0 {
-		C.weft_look(e.number, spins)
+// pollLocked polls for events, unless the watch has left some, and handles them. The caller has the
+// lock.
+func (e *Endpoint) pollLocked(spins C.int) bool {
+	if e.report.n == 0 {
+		C.weft_poll_go(e.number, spins)
 	}
-	return e.handle()
+	return e.handleEvents()
 }
 
-// handle deals with the events on the desk, and reports whether there are any. The caller has the
-// seat; what is called from here may not, and queues.
-func (e *Endpoint) handle() bool {
-	n := int(e.desk.n)
-	e.desk.n = 0
-	for i := range e.desk.ev[:n] {
-		ev := &e.desk.ev[i]
+// handleEvents handles the events of the last poll, and reports whether there are any. The caller
+// has the lock. Handlers and done, which are called from here, cannot take the lock, and queue.
+func (e *Endpoint) handleEvents() bool {
+	n := int(e.report.n)
+	e.report.n = 0
+	for i := range e.report.ev[:n] {
+		ev := &e.report.ev[i]
 		peer := int(ev.peer)
 		switch ev.kind {
 		case C.WEFT_FRAME:
-			e.arrived(peer, int(ev.tag), unsafe.Slice((*byte)(unsafe.Pointer(ev.data)), int(ev.bytes)))
+			e.handleFrame(peer, int(ev.tag), unsafe.Slice((*byte)(unsafe.Pointer(ev.data)), int(ev.bytes)))
 		case C.WEFT_BULK:
-			e.ended(uint64(ev.id), peer, uint64(ev.bytes), ev.code)
+			e.handlePieceEnd(uint64(ev.id), peer, uint64(ev.bytes), ev.code)
 		case C.WEFT_FAILED: // to receive, from one rank or, if that is -1, from all
 			err := check("receive", peer, ev.code)
 			for r := range e.size {
@@ -150,13 +151,13 @@ func (e *Endpoint) handle() bool {
 	return n > 0
 }
 
-// arrived deals with a message on the frames' communicator.
-func (e *Endpoint) arrived(src, tag int, b []byte) {
+// handleFrame handles a message on the frames' communicator.
+func (e *Endpoint) handleFrame(src, tag int, b []byte) {
 	switch {
 	case e.lost[src] != nil:
 		return
-	case len(b) < headSize || e.gone[src]:
-		e.lose(src, &Error{Op: "receive", Rank: src, Err: fmt.Errorf("%w: %d bytes with tag %d; a head has %d, and nothing comes after the end", ErrFrame, len(b), tag, headSize)})
+	case len(b) < headSize || e.peerClosed[src]:
+		e.lose(src, &Error{Op: "receive", Rank: src, Err: fmt.Errorf("%w: %d bytes with tag %d; a head has %d, and nothing may follow a closing message", ErrFrame, len(b), tag, headSize)})
 		return
 	}
 	f := &e.frame
@@ -175,8 +176,8 @@ func (e *Endpoint) arrived(src, tag int, b []byte) {
 			e.handler.Deliver(f)
 		}
 	case kindBye:
-		e.gone[src] = true
-		e.left--
+		e.peerClosed[src] = true
+		e.peersOpen--
 	case kindTag:
 		if f.Head[1] >= e.tags.span {
 			e.lose(src, &Error{Op: "receive", Rank: src, Err: fmt.Errorf("%w: the tag %d; the largest is %d", ErrFrame, f.Head[1], e.tags.span-1)})
@@ -188,8 +189,8 @@ func (e *Endpoint) arrived(src, tag int, b []byte) {
 	}
 }
 
-// ended deals with the end of a piece of a transfer.
-func (e *Endpoint) ended(id uint64, peer int, n uint64, code C.int) {
+// handlePieceEnd handles the end of a piece of a transfer.
+func (e *Endpoint) handlePieceEnd(id uint64, peer int, n uint64, code C.int) {
 	err := fabric.ErrClosed // it was cancelled
 	if code != C.MPI_ERR_PENDING {
 		if err = check("transfer", peer, code); err != nil {
@@ -200,89 +201,89 @@ func (e *Endpoint) ended(id uint64, peer int, n uint64, code C.int) {
 		return // a frame
 	}
 	o := e.table[id]
-	o.left--
-	o.here += n
+	o.pieces--
+	o.received += n
 	o.err = cmp.Or(o.err, err)
-	if o.left > 0 {
+	if o.pieces > 0 {
 		return
 	}
-	if o.kind == opExpect && o.err == nil && o.here != uint64(len(o.data)) {
-		o.err = &Error{Op: "transfer", Rank: peer, Err: fmt.Errorf("%w: %d bytes of the transfer %d, of which %d were expected", ErrFrame, o.here, o.key, len(o.data))}
+	if o.kind == opExpect && o.err == nil && o.received != uint64(len(o.data)) {
+		o.err = &Error{Op: "transfer", Rank: peer, Err: fmt.Errorf("%w: %d bytes of transfer %d; %d were expected", ErrFrame, o.received, o.key, len(o.data))}
 		defer e.lose(peer, o.err)
 	}
-	e.retire(o)
-	e.tell(o, o.err)
+	e.removeTransfer(o)
+	e.callDone(o, o.err)
 }
 
-// retire takes a transfer that MPI is done with out of the books.
-func (e *Endpoint) retire(o *op) {
+// removeTransfer removes a transfer that MPI is done with from the tables.
+func (e *Endpoint) removeTransfer(o *op) {
 	if o.kind == opExpect {
 		delete(e.expects, transfer{o.peer, o.key})
-		e.tags.give(o.peer, o.tag)
+		e.tags.release(o.peer, o.tag)
 	}
 	e.table[o.id] = nil
 	e.free = append(e.free, o.id)
 	o.pin.Unpin()
 }
 
-// tell calls done, once.
-func (e *Endpoint) tell(o *op, err error) {
-	if !o.told {
-		o.told = true
+// callDone calls done, once.
+func (e *Endpoint) callDone(o *op, err error) {
+	if !o.ended {
+		o.ended = true
 		o.done(err)
 	}
 }
 
-// lose ends all with a peer. Memory that MPI may still use stays pinned.
+// lose ends the communication with a peer. Memory that MPI may still use stays pinned.
 func (e *Endpoint) lose(peer int, err error) {
 	if peer == e.rank || e.lost[peer] != nil {
 		return
 	}
 	e.lost[peer] = err
-	if !e.gone[peer] {
-		e.left--
+	if !e.peerClosed[peer] {
+		e.peersOpen--
 	}
 	for _, o := range e.table {
 		if o == nil || o.peer != peer {
 			continue
 		}
 		if o.kind == opExpect && !e.withdraw(o, err) {
-			continue // told when MPI lets go of it
+			continue // done is called when MPI releases the memory
 		}
-		e.tell(o, err)
+		e.callDone(o, err)
 	}
-	if !e.gone[peer] && !e.closed.Load() {
+	if !e.peerClosed[peer] && !e.closed.Load() {
 		e.handler.Lost(peer, err)
 	}
 }
 
-// withdraw takes an expectation back from MPI. If that has matched it, the transfer ends with err
-// later.
+// withdraw takes an expectation back from MPI. If MPI has matched it already, withdraw returns
+// false, and the transfer ends with err later.
 func (e *Endpoint) withdraw(o *op, err error) bool {
-	if C.weft_take_back(e.c, C.uint64_t(o.id), C.uint64_t(o.left)) != 0 {
-		e.retire(o)
+	if C.weft_take_back(e.c, C.uint64_t(o.id), C.uint64_t(o.pieces)) != 0 {
+		e.removeTransfer(o)
 		return true
 	}
 	o.err = cmp.Or(o.err, err)
 	return false
 }
 
-// refusal returns why nothing can be begun with a peer.
+// refusal returns the reason if no operation with a peer can begin.
 func (e *Endpoint) refusal(peer int) error {
 	switch {
 	case e.lost[peer] != nil:
 		return e.lost[peer]
-	case e.gone[peer]:
+	case e.peerClosed[peer]:
 		return fmt.Errorf("%w: by rank %d", fabric.ErrClosed, peer)
 	}
 	return nil
 }
 
-// drain does what is queued. The caller has the seat.
-func (e *Endpoint) drain() {
-	for e.todo != nil || e.s.bell.Load() != 0 {
+// doQueued does the queued operations. The caller has the lock.
+func (e *Endpoint) doQueued() {
+	for e.todo != nil || e.s.queued.Load() != 0 {
 		if e.todo == nil {
-			e.fetch()
+			e.takeQueued()
 		}
 		for o := e.todo; o != nil; o = e.todo {
 			e.todo, o.next = o.next, nil
@@ -291,9 +292,10 @@ func (e *Endpoint) drain() {
 	}
 }
 
-// fetch takes what is queued, behind what was taken before. The caller has the seat.
-func (e *Endpoint) fetch() {
-	e.s.bell.Store(0) // before the queue is taken: what comes after that rings again
+// takeQueued takes the queued operations, and appends them to those that were taken before. The
+// caller has the lock.
+func (e *Endpoint) takeQueued() {
+	e.s.queued.Store(0) // before the queue is taken: a later operation sets the word again
 	at := &e.todo
 	for *at != nil {
 		at = &(*at).next
@@ -318,14 +320,14 @@ func (e *Endpoint) do(o *op) {
 		}
 		if err != nil {
 			o.pin.Unpin()
-			e.tell(o, err)
+			e.callDone(o, err)
 		}
 	}
 }
 
 // sendNow sends a message on the frames' communicator.
 func (e *Endpoint) sendNow(dst, tag int, f *fabric.Frame) error {
-	d := e.desk
+	d := e.report
 	if d.out == nil {
 		if C.weft_refill(e.c); d.out == nil {
 			return &Error{Op: "send", Rank: dst, Err: errMemory}
@@ -353,8 +355,8 @@ func (e *Endpoint) sendNow(dst, tag int, f *fabric.Frame) error {
 	return err
 }
 
-// enter puts a transfer of n bytes in the table.
-func (e *Endpoint) enter(o *op) {
+// addTransfer puts a transfer in the table.
+func (e *Endpoint) addTransfer(o *op) {
 	if n := len(e.free); n > 0 {
 		o.id = e.free[n-1]
 		e.free = e.free[:n-1]
@@ -363,25 +365,25 @@ func (e *Endpoint) enter(o *op) {
 		o.id = uint64(len(e.table))
 		e.table = append(e.table, o)
 	}
-	o.left = uint64(C.weft_pieces(C.uint64_t(len(o.data))))
+	o.pieces = uint64(C.weft_pieces(C.uint64_t(len(o.data))))
 }
 
-// expect posts the receives of a transfer. The peer hears of another tag by a frame that goes out
-// before any that can tell it the key.
+// expect posts the receives of a transfer. If the tag is not the one of the key, a message tells
+// the peer. It is sent before any frame that can tell the peer the key.
 func (e *Endpoint) expect(o *op) error {
-	tag, other, ok := e.tags.take(o.peer, o.key)
+	tag, other, ok := e.tags.choose(o.peer, o.key)
 	if !ok {
-		C.weft_strays(e.c)
-		return &Error{Op: "expect", Rank: o.peer, Err: fmt.Errorf("%d transfers from this rank are under way, and MPI has no more tags", e.tags.span)}
+		C.weft_expect_strays(e.c)
+		return &Error{Op: "expect", Rank: o.peer, Err: fmt.Errorf("%d transfers from this rank are under way, and MPI has no further tags", e.tags.span)}
 	}
 	if other {
 		if err := e.sendNow(o.peer, kindTag, &fabric.Frame{Head: [fabric.HeadWords]uint64{o.key, uint64(tag)}}); err != nil {
-			e.tags.give(o.peer, tag)
+			e.tags.release(o.peer, tag)
 			return err
 		}
 	}
 	o.tag = tag
-	e.enter(o)
+	e.addTransfer(o)
 	e.expects[transfer{o.peer, o.key}] = o
 	C.weft_expect(e.c, C.int(o.peer), C.int(tag), (*C.char)(unsafe.Pointer(unsafe.SliceData(o.data))), C.uint64_t(len(o.data)), C.uint64_t(o.id))
 	return nil
@@ -395,6 +397,6 @@ func (e *Endpoint) push(o *op) {
 		delete(e.others, t)
 		tag = other
 	}
-	e.enter(o)
+	e.addTransfer(o)
 	C.weft_push(e.c, C.int(o.peer), C.int(tag), (*C.char)(unsafe.Pointer(unsafe.SliceData(o.data))), C.uint64_t(len(o.data)), C.uint64_t(o.id))
 }
