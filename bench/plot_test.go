@@ -119,7 +119,7 @@ func TestPlotHelp(t *testing.T) {
 
 var updatePlots = flag.Bool("update-plots", false, "draw the plots of docs/benchmarks.md anew")
 
-// The plots of docs/benchmarks.md are those of the files in bench/results.
+// The plots and the main table of docs/benchmarks.md are those of the files in bench/results.
 func TestPlotsOfThePage(t *testing.T) {
 	if runtime.GOARCH != "amd64" {
 		t.Skip("elsewhere sums may differ in the last digit")
@@ -140,4 +140,18 @@ func TestPlotsOfThePage(t *testing.T) {
 		}
 		require.Equal(t, string(svg), string(readFile(t, name)), "%s: go test ./bench -run TestPlotsOfThePage -update-plots", name)
 	}
+	page := filepath.Join("..", "docs", "benchmarks.md")
+	text := string(readFile(t, page))
+	before, rest, found := strings.Cut(text, "<!-- figures: begin -->\n\n")
+	require.True(t, found)
+	_, after, found := strings.Cut(rest, "\n<!-- figures: end -->")
+	require.True(t, found)
+	var table strings.Builder
+	require.NoError(t, figures.WriteTable(&table, rows))
+	want := before + "<!-- figures: begin -->\n\n" + table.String() + "\n<!-- figures: end -->" + after
+	if *updatePlots {
+		require.NoError(t, os.WriteFile(page, []byte(want), 0o666))
+		return
+	}
+	require.Equal(t, want, text, "go test ./bench -run TestPlotsOfThePage -update-plots")
 }
