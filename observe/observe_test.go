@@ -448,7 +448,7 @@ func TestConfig(t *testing.T) {
 		text string
 	}{
 		{observe.Config{Graph: -1}, "observe: Config.Graph is -1; legal are 0 to 16777216 tasks"},
-		{observe.Config{Ring: 100}, "observe: event: a ring of 100 events; legal are powers of two"},
+		{observe.Config{Ring: 100}, "observe: event: a ring of 100 records; legal are powers of two"},
 	} {
 		_, err := observe.New(c.cfg)
 		require.ErrorContains(t, err, c.text)
@@ -540,6 +540,6 @@ func TestSampleByDefault(t *testing.T) {
 	require.EqualError(t, err, "observe: Config.Sample is 1048577; legal are 1 for all tasks, one of up to 1048576, and 0 for as many as cost little")
 	file := filepath.Join(t.TempDir(), "x.weft")
 	_, err = observe.New(observe.Config{Ring: 3, File: file})
-	require.ErrorContains(t, err, "a ring of 3 events")
+	require.ErrorContains(t, err, "a ring of 3 records")
 	require.NoFileExists(t, file)
 }

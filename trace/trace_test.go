@@ -146,7 +146,7 @@ func TestNoFile(t *testing.T) {
 	before := filepath.Join(t.TempDir(), "x.weft")
 	require.NoError(t, os.WriteFile(before, []byte("another recording"), 0o600))
 	_, err = trace.New(trace.Options{File: before, Ring: 3})
-	require.ErrorContains(t, err, "a ring of 3 events; legal are powers of two")
+	require.ErrorContains(t, err, "a ring of 3 records; legal are powers of two")
 	content, err := os.ReadFile(before)
 	require.NoError(t, err)
 	require.Equal(t, "another recording", string(content), "what is not legal leaves the file as it was")

@@ -10,10 +10,10 @@ import (
 	"time"
 )
 
-// Ticks reads the clock of recordings: the processor's time-stamp counter, where it runs evenly and
-// everywhere alike, else Go's monotonic clock in nanoseconds. It is not ordered with the
-// instructions around it: readings of two processors may disagree with the order of what they read
-// it for, by some hundreds of nanoseconds.
+// Ticks reads the clock of recordings: the processor's time-stamp counter if its rate is constant
+// and equal on all processors, otherwise Go's monotonic clock in nanoseconds. The processor may
+// reorder the reading with the instructions around it: readings on two processors may contradict
+// the order of the recorded actions by some hundreds of nanoseconds.
 func Ticks() int64 {
 	if counterIsGood {
 		return counter()
@@ -29,17 +29,18 @@ func ClockName() string {
 	return "monotonic"
 }
 
-// origin is when the process began, as far as clocks are concerned.
+// origin is the time at which clocks of this process begin.
 var origin = time.Now()
 
-// Moment is one instant by two clocks.
+// Moment is one instant on two clocks.
 type Moment struct {
 	Ticks int64
-	Wall  int64 // nanoseconds since 1970, that go on evenly from the first moment of the process
+	// nanoseconds since 1970: the wall clock at the start of the process, plus the monotonic clock
+	Wall int64
 }
 
-// now reads both clocks. The reading of the counter is between two of the other, as close as five
-// tries get.
+// now reads both clocks. It reads the counter between two readings of the monotonic clock, and uses
+// the closest of five tries.
 func now() Moment {
 	var tries [5]reading
 	for i := range tries {
@@ -48,7 +49,7 @@ func now() Moment {
 	return closest(tries[:])
 }
 
-// reading is a reading of the counter between two of the other clock.
+// reading is a reading of the counter between two readings of the monotonic clock.
 type reading struct {
 	before, after time.Duration // since origin
 	ticks         int64
@@ -65,8 +66,8 @@ type Clock struct {
 	rate  atomic.Uint64 // nanoseconds per tick, times 1<<32
 }
 
-// calibration is how long a new clock compares the two (guess: the rate is right to 1 in 10,000; it
-// gets better with time).
+// calibration is how long a new clock compares the two clocks (guess: the rate is then right to 1
+// in 10,000, and improves with each later moment).
 const calibration = time.Millisecond
 
 func newClock() *Clock {
@@ -79,7 +80,7 @@ func newClock() *Clock {
 	return c
 }
 
-// refine takes a later moment into account.
+// refine computes the rate from the first moment to m.
 func (c *Clock) refine(m Moment) {
 	rate := 1.0
 	if counterIsGood && m.Ticks > c.first.Ticks {
@@ -88,10 +89,10 @@ func (c *Clock) refine(m Moment) {
 	c.rate.Store(uint64(rate * (1 << 32)))
 }
 
-// Since returns the nanoseconds from the beginning of the recording to a time in ticks.
+// Since returns the time in nanoseconds from the beginning of the recording to ticks.
 func (c *Clock) Since(ticks int64) int64 { return c.Span(ticks - c.first.Ticks) }
 
-// Span returns a number of ticks in nanoseconds.
+// Span converts a number of ticks to nanoseconds.
 func (c *Clock) Span(ticks int64) int64 {
 	return int64(float64(ticks) * float64(c.rate.Load()) / (1 << 32))
 }

@@ -10,7 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// Ticks is the counter where that is good, and else the monotonic clock; ClockName says which.
+// Ticks reads the counter if it is good, otherwise the monotonic clock. ClockName says which.
 func TestTicks(t *testing.T) {
 	read := func() int64 { return int64(time.Since(origin)) }
 	want := "monotonic"
@@ -24,7 +24,7 @@ func TestTicks(t *testing.T) {
 	require.LessOrEqual(t, ticks, read())
 }
 
-// A moment lies between what both clocks show before and after it was taken.
+// A moment lies between earlier and later readings of both clocks.
 func TestMoment(t *testing.T) {
 	wall := func() int64 { return origin.UnixNano() + int64(time.Since(origin)) }
 	ticks, w := Ticks(), wall()
@@ -35,7 +35,7 @@ func TestMoment(t *testing.T) {
 	require.LessOrEqual(t, m.Wall, wall())
 }
 
-// Of several readings the closest counts, and the middle of it.
+// closest chooses the reading with the closest bounds, and the middle between them.
 func TestClosest(t *testing.T) {
 	tries := []reading{{10, 20, 1}, {30, 36, 2}, {50, 54, 3}, {60, 64, 4}, {70, 90, 5}}
 	require.Equal(t, Moment{3, origin.UnixNano() + 52}, closest(tries))
@@ -43,12 +43,12 @@ func TestClosest(t *testing.T) {
 	require.Equal(t, Moment{4, origin.UnixNano() + 62}, closest(tries[3:]))
 }
 
-// A clock goes by its first moment and a later one. If nothing has passed between the two, ticks
-// are nanoseconds.
+// The rate of a clock follows from its first moment and a later one. If no time has passed between
+// them, ticks are nanoseconds.
 func TestClock(t *testing.T) {
 	for _, c := range []struct {
 		ticks, wall int64
-		rate        int64 // where ticks are counted apart
+		rate        int64 // if ticks are not nanoseconds
 	}{{200, 1400, 4}, {110, 1030, 3}, {101, 1001, 1}, {100, 5000, 1}, {99, 400, 1}} {
 		k := Clock{first: Moment{100, 1000}}
 		k.refine(Moment{c.ticks, c.wall})
@@ -61,7 +61,7 @@ func TestClock(t *testing.T) {
 	}
 }
 
-// A new clock has looked at both clocks long enough to compare them.
+// A new clock has compared both clocks for at least the time of calibration.
 func TestNewClock(t *testing.T) {
 	k := newClock()
 	m := now()

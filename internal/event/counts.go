@@ -9,48 +9,48 @@ import (
 	"sync"
 )
 
-// Sampler decides which tasks of a writer are recorded, where not all are (Options.Sample), and
-// counts the others by where they come from. It belongs to one writer at a time; Skipped may be
-// called by anybody.
+// Sampler decides which tasks of a writer are recorded if not all are (Options.Sample), and counts
+// the others by origin. It belongs to one writer at a time; any goroutine may call
+// Recorder.Skipped.
 type Sampler struct {
 	// Constant after construction.
 	rec   *Recorder
 	names *Names
-	pace  int64 // adaptive: ticks for each task at which all are recorded; else zero
+	pace  int64 // adaptive: if tasks are at least so many ticks apart, all are recorded; else zero
 
 	// Owned by the writer.
-	every uint64 // of how many tasks one is recorded
-	left  uint64 // tasks until the next one that is
-	stood uint8  // what the task that was taken last stands for, as a power of two
-	gap   uint64 // tasks from the one before to that one
+	every uint64 // one task in so many is recorded
+	left  uint64 // tasks until the next recorded one
+	stood uint8  // log2 of every, as it was when the last recorded task was chosen
+	gap   uint64 // from the recorded task before the next one to the next one
 	seen  uint64 // tasks since from
-	from  int64  // ticks
+	from  int64  // in ticks: when every was last adapted
 	rng   rand.PCG
 
-	mu    sync.Mutex // of the writer when it changes the origin of a cell, and of readers
+	mu    sync.Mutex // locked by the writer when it changes the origin of a cell, and by readers
 	cells [counted]countCell
-	old   map[uint32]uint64 // of origins that have no cell any more. +checklocks:mu
+	old   map[uint32]uint64 // counts of origins that lost their cell. +checklocks:mu
 }
 
-// counted is how many origins are counted without a lock (guess: more than programs have that spawn
-// often).
+// counted is how many origins are counted without a lock (guess: few programs have more origins
+// that spawn often).
 const counted = 64
 
 type countCell struct {
 	origin Origin // read by the writer alone
 	spec   uint32 // +checklocks:Sampler.mu
-	n      mark   // only grows: readers may be late
-	moved  uint64 // of n, what was of other origins. +checklocks:Sampler.mu
+	n      mark   // only grows: a reader may see an old value
+	moved  uint64 // the part of n that belongs to earlier origins. +checklocks:Sampler.mu
 }
 
-// Adaptive as Options.Sample records all tasks while they come slowly, and the fewer the quicker
-// they come, so that recording costs about the same share of the time. Each recorded task says of
-// how many it is one.
+// Adaptive as Options.Sample records all tasks while few are spawned, and a smaller share the
+// faster they are spawned, so that the share of time spent on recording stays about equal. Each
+// recorded task says how many tasks it stands for.
 const Adaptive = -1
 
-// How Adaptive goes by what it sees: a slot looks at the clock after so many tasks, and records
-// each if they came one in so much time. A task that is recorded costs its slot some 50 ns, and the
-// sinks some 500 (measured): so that is a sixtieth.
+// The constants of Adaptive. After adaptTasks tasks, a slot reads the clock and chooses a new rate;
+// it records every task if they were at least adaptPace apart. A recorded task costs its slot about
+// 50 ns and the sinks about 500 ns (measured): at that pace, a sixtieth of the time.
 const (
 	adaptTasks = 512
 	adaptPace  = 32_000 // ns
@@ -74,8 +74,8 @@ func (r *Recorder) Sampler() *Sampler {
 	return s
 }
 
-// Take reports whether the next task is to be recorded. The gaps between those that are have all
-// lengths from 1 to twice the mean, by chance, so that no pattern of the program's hides from them.
+// Take reports whether the next task is to be recorded. The gap to the next recorded task is
+// random, between 1 and about twice the mean, so that no pattern of the program escapes sampling.
 func (s *Sampler) Take() bool {
 	if s.left--; s.left > 0 {
 		return false
@@ -91,7 +91,7 @@ func (s *Sampler) Take() bool {
 	return true
 }
 
-// adapt decides how often the next tasks are recorded.
+// adapt chooses the sampling rate for the tasks after the current gap.
 func (s *Sampler) adapt() {
 	s.stood = uint8(bits.Len64(s.every) - 1)
 	if s.seen += s.gap; s.seen < adaptTasks {
@@ -108,8 +108,8 @@ func (s *Sampler) adapt() {
 	}
 }
 
-// Stands says of how many tasks the one that Take has taken last is one, as a power of two, where
-// the sampler is adaptive; else zero.
+// Stands returns the weight of the task that Take chose last: it stands for 2^Stands tasks. It is
+// zero if the sampler is not adaptive.
 func (s *Sampler) Stands() uint8 { return s.stood }
 
 // Skip counts a task that is not recorded.
@@ -118,7 +118,7 @@ func (s *Sampler) Skip(o Origin) {
 	if c.origin != o || c.spec == 0 {
 		s.change(c, o)
 	}
-	c.n.show(c.n.own() + 1)
+	c.n.publish(c.n.own() + 1)
 }
 
 func (s *Sampler) change(c *countCell, o Origin) {
@@ -134,19 +134,19 @@ func (s *Sampler) change(c *countCell, o Origin) {
 	c.origin, c.spec = o, s.names.Spec(o)
 }
 
-// Annotate reports whether tasks are to be made known to Go's own tools.
+// Annotate reports whether tasks are to be shown in Go's own tools.
 func (r *Recorder) Annotate() bool { return r.opt.Annotate }
 
-// Samples reports whether tasks may be left out.
+// Samples reports whether some tasks may not be recorded.
 func (r *Recorder) Samples() bool { return r.opt.Sample > 1 || r.opt.Sample == Adaptive }
 
 // Thin ends Options.Eager.
 func (r *Recorder) Thin() { r.eager.Store(false) }
 
-// Sample is of how many tasks one is recorded, if that does not change.
+// Sample returns n if one task in n is recorded; 1 if all are, or if the recording is adaptive.
 func (r *Recorder) Sample() int { return max(1, r.opt.Sample) }
 
-// Skipped returns how many tasks of each origin, by its number, have not been recorded.
+// Skipped returns how many tasks of each origin have not been recorded, by the origin's number.
 func (r *Recorder) Skipped() map[uint32]uint64 {
 	r.mu.Lock()
 	samplers := r.samplers

@@ -10,8 +10,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// Every task is either taken or counted, also when there are more origins than cells, and while
-// somebody asks.
+// Every task is either taken or counted, even with more origins than cells, and while another
+// goroutine calls Skipped.
 func TestHammerSampler(t *testing.T) {
 	r, err := New(Options{Sample: 8})
 	require.NoError(t, err)
@@ -61,17 +61,17 @@ func TestSampleOfAll(t *testing.T) {
 	require.Nil(t, r.Sampler())
 	require.NoError(t, r.Close())
 	_, err = New(Options{Sample: -2})
-	require.EqualError(t, err, "event: one task of -2 is to be recorded; legal are 0 and 1, for all, to 1048576, and -1 for as many as cost little")
+	require.EqualError(t, err, "event: one task of -2 is to be recorded; legal are 0 and 1, which record all, up to 1048576, and -1, which adapts to the rate of tasks")
 }
 
-// What tasks stand for adds up to about how many there are, however the sampler changes; and while
-// they come slowly, each is taken.
+// The weights of the recorded tasks add up to about the number of tasks, however the rate changes.
+// While tasks are slow, each is taken.
 func TestSampleAdaptive(t *testing.T) {
 	r, err := New(Options{Sample: Adaptive})
 	require.NoError(t, err)
 	require.True(t, r.Samples())
 	s := r.Sampler()
-	// ticks a task that this takes for quick, whatever it is, or for slow
+	// paces that make every task count as quick, or as slow
 	quick, slow := int64(1<<50), int64(1)
 	s.pace = slow
 	for range 10 * adaptTasks {
@@ -115,7 +115,7 @@ func TestSampleAdaptive(t *testing.T) {
 // The first task is one of the first N, and then the gaps are from 1 to 2N-1: all of these, and no
 // others.
 func TestSampleGaps(t *testing.T) {
-	rec := still(minRing)
+	rec := newUnreadRecorder(minRing)
 	for _, n := range []int{2, 3, 8} {
 		rec.opt.Sample = n
 		first, gaps := map[int]int{}, map[int]int{}
@@ -142,15 +142,15 @@ func TestSampleGaps(t *testing.T) {
 	}
 }
 
-// An adaptive sampler changes when it has seen so many tasks, recorded or not, and by no more than
-// it has to. What a task stands for is what it was chosen by.
+// An adaptive sampler changes its rate after adaptTasks tasks, recorded or not, and to the smallest
+// sufficient one. The weight of a task is the rate by which it was chosen.
 func TestSampleChanges(t *testing.T) {
-	rec := still(minRing)
+	rec := newUnreadRecorder(minRing)
 	rec.opt.Sample = Adaptive
 	s := rec.Sampler()
 	require.InEpsilon(t, adaptPace, rec.clock.Span(s.pace), 0.01)
 	require.LessOrEqual(t, s.from, Ticks())
-	const each = 1 << 40 // ticks a task, as far as the sampler sees
+	const each = 1 << 40 // ticks between two tasks, as the sampler measures them
 	take := func(n int) {
 		for range n {
 			require.True(t, s.Take())
@@ -177,10 +177,10 @@ func TestSampleChanges(t *testing.T) {
 	}
 }
 
-// What is skipped is counted by origin, also of tasks of which nothing is known, and of origins
-// that take turns in one cell.
+// Skipped tasks are counted by origin: also tasks of an unknown origin, and of origins that take
+// turns in one cell.
 func TestSkipped(t *testing.T) {
-	rec := still(minRing)
+	rec := newUnreadRecorder(minRing)
 	rec.opt.Sample = 2
 	one, other := rec.Sampler(), rec.Sampler()
 	a, b := Origin{Body: 1 << 4}, Origin{Body: (1 + counted) << 4}

@@ -1,36 +1,38 @@
 // SPDX-FileCopyrightText: The weft authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package event is the one source of events: a table of what can happen in a program (table.go),
-// and the recording of it. The timeline, the checker, statistics, profiles and docs/events.md are
-// made from it.
+// Package event records trace events. Its table (table.go) lists every kind of trace event. Its
+// rings and its recorder collect the records and pass them to sinks. The timeline, the checker,
+// statistics, profiles and docs/events.md are made from them.
 //
 //	rec, err := event.New(event.Options{Sinks: []event.Sink{mine}})
 //	rt := task.New(task.Config{Trace: rec})
 //	… rt.Run …
 //	rt.Close()
-//	err = rec.Close() // mine has had everything
+//	err = rec.Close() // mine has received every record
 //
 // # Parts
 //
-//	Kind, Info, Field   what there is: the table
-//	Record              an event: 32 bytes
-//	Ring, Shared        where a slot, a rank, others put their records
-//	Recorder            the rings, and the goroutine that empties them into sinks
-//	Sink                who consumes
-//	Names               the texts behind the numbers in records
+//	Kind, Info, Field   the table of all kinds
+//	Record              one trace event: 32 bytes
+//	Ring, Shared        ring buffers: slots use Ring, ranks and other goroutines use Shared
+//	Recorder            owns the rings, and the goroutine that empties them into sinks
+//	Sink                consumes records
+//	Names               the texts that numbers in records stand for
 //	Clock, Ticks        time
 //
 // # States
 //
-// A ring is filled by its writer and emptied by the reader; when it is full, what comes is counted
-// and not kept. It is retired by its owner, and forgotten when the reader has found it so and
-// empty. A recorder records until Close.
+//	ring       in use ── Retire ──> retired ── the reader finds it empty ──> dropped
+//	recorder   recording ── Close ──> closed
 //
-// # Who may call what, and what blocks
+// The writer fills a ring and the reader empties it. A full ring drops new records and counts them.
 //
-// Ring.Put belongs to the writer; Shared.Put to anybody. None of them blocks, allocates or takes a
-// lock. All else may be called by anybody. Flush, Detach and Close wait for the sinks.
+// # Concurrency
+//
+// Only a ring's writer may call Ring.Put; any goroutine may call Shared.Put. Neither call blocks,
+// allocates or locks, except that a writer waits for room if Options.Patient or Eager says so. Any
+// goroutine may call all other functions. Flush, Detach and Close wait for the sinks.
 //
 // # Lock order
 //
@@ -38,5 +40,5 @@
 //	  Recorder.mu
 //	    Names.mu
 //
-// README.md has the protocol of the rings, and how to write a sink.
+// README.md has the protocol of the rings, and shows how to write a sink.
 package event

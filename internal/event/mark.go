@@ -10,6 +10,6 @@ import "sync/atomic"
 // mark is a counter with one writer.
 type mark struct{ v atomic.Uint64 }
 
-func (w *mark) own() uint64   { return w.v.Load() }
-func (w *mark) show(n uint64) { w.v.Store(n) }
-func (w *mark) load() uint64  { return w.v.Load() }
+func (w *mark) own() uint64      { return w.v.Load() }
+func (w *mark) publish(n uint64) { w.v.Store(n) }
+func (w *mark) load() uint64     { return w.v.Load() }

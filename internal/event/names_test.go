@@ -28,7 +28,7 @@ func TestNames(t *testing.T) {
 	require.Equal(t, len(list), n.Specs())
 }
 
-// A cache has the numbers of Names, also of origins that share a place in it.
+// A cache returns the numbers of Names, also for origins that share a slot of the cache.
 func TestSpecCache(t *testing.T) {
 	var n Names
 	c := NewSpecCache(&n)
@@ -42,9 +42,9 @@ func TestSpecCache(t *testing.T) {
 	require.Equal(t, len(list), n.Specs())
 }
 
-// As many origins as the cache has places do not displace each other if they differ in the body
+// As many origins as the cache has slots do not displace each other if they differ in the body
 // alone, in the site alone, or in the stack alone.
-func TestSpecCachePlaces(t *testing.T) {
+func TestSpecCacheSlots(t *testing.T) {
 	for name, of := range map[string]func(i uintptr) Origin{
 		"body":  func(i uintptr) Origin { return Origin{Body: i << 4, Site: 63 << 2, Stack: 63} },
 		"site":  func(i uintptr) Origin { return Origin{Body: 63 << 4, Site: i << 2, Stack: 63} },
@@ -55,14 +55,14 @@ func TestSpecCachePlaces(t *testing.T) {
 			c.Spec(of(uintptr(i)))
 		}
 		for i := range c.slots {
-			require.NotZero(t, c.slots[i].id, "%s: place %d", name, i)
+			require.NotZero(t, c.slots[i].id, "%s: slot %d", name, i)
 		}
 	}
 }
 
 // The same for the cells in which a sampler counts.
-func TestSamplerPlaces(t *testing.T) {
-	rec := still(64)
+func TestSamplerCells(t *testing.T) {
+	rec := newUnreadRecorder(64)
 	rec.opt.Sample = 2
 	for name, of := range map[string]func(i uintptr) Origin{
 		"body": func(i uintptr) Origin { return Origin{Body: i << 4, Site: 63 << 2} },
@@ -85,14 +85,14 @@ type someMethod struct{}
 
 func (someMethod) run() {}
 
-// Places are lines of functions; of what has no line, the function.
+// Where returns a line and its function; without a line, the function alone.
 func TestWhere(t *testing.T) {
 	pc := func(f any) uintptr { return reflect.ValueOf(f).Pointer() }
 	line := `/names_test\.go:\d+ \(weft/internal/event\.someBody\)$`
 	body := pc(someBody)
 	require.Regexp(t, line, Where(body))
 	require.Empty(t, Where(0))
-	require.Equal(t, "an unknown place", Where(1))
+	require.Equal(t, "an unknown location", Where(1))
 	require.Equal(t, "weft/internal/event.someMethod.run", Where(pc(someMethod{}.run)))
 
 	require.Regexp(t, line, Origin{Body: body}.Where())
@@ -100,8 +100,8 @@ func TestWhere(t *testing.T) {
 	require.Empty(t, Origin{}.Where())
 }
 
-func TestPlaceKinds(t *testing.T) {
-	for kind, want := range map[LocationKind]string{0: "unknown place", SlotLocation: "slot", OtherLocation: "other goroutines", RankLocation: "rank", RankLocation + 1: "unknown place"} {
+func TestLocationKinds(t *testing.T) {
+	for kind, want := range map[LocationKind]string{0: "unknown location", SlotLocation: "slot", OtherLocation: "other goroutines", RankLocation: "rank", RankLocation + 1: "unknown location"} {
 		require.Equal(t, want, kind.String())
 	}
 }

@@ -12,14 +12,13 @@ import (
 	"unicode/utf8"
 )
 
-// Record is one event as it is recorded: when, what, and three words whose fields the table
-// describes.
+// Record is one trace event: time, kind, and three words whose fields the table describes.
 type Record struct {
-	when    uint64 // ticks of the clock, 56 bits, above the kind
+	when    uint64 // bits 8–63: ticks of the clock; bits 0–7: the kind
 	A, B, C uint64
 }
 
-// Make returns a record. It is for tests and readers; what runs uses the rings.
+// Make returns a record. It is for tests and readers; programs record into rings.
 func Make(ticks int64, k Kind, a, b, c uint64) Record {
 	return Record{uint64(ticks)<<8 | uint64(k), a, b, c}
 }
@@ -30,7 +29,7 @@ func (r *Record) Kind() Kind { return Kind(r.when) }
 // Ticks returns when it happened, by the recording's clock.
 func (r *Record) Ticks() int64 { return int64(r.when >> 8) }
 
-// Get returns the value of a field. Fields of signed types are sign-extended.
+// Get returns the value of a field. A field of a signed type is sign-extended.
 func (r *Record) Get(f *Field) int64 {
 	w := [...]uint64{r.A, r.B, r.C}[f.Word] >> f.Shift
 	if f.Type.signed() {
@@ -39,25 +38,25 @@ func (r *Record) Get(f *Field) int64 {
 	return int64(w & (1<<f.Bits - 1))
 }
 
-// The layouts of the words that have more than one field. table.go has the same in its fields, and
-// a test compares them.
+// The layouts of words with several fields. The fields in table.go say the same; a test compares
+// them.
 
 // Flags of Spawned.
 const (
-	SpawnedReady      = 1 << iota // it has no accesses: it is ready from the start
+	SpawnedReady      = 1 << iota // the task has no accesses: it is ready at once
 	SpawnedUndeferred             // its creator waits for its body
-	SpawnedWait                   // it keeps its accesses until its descendants are over
+	SpawnedWait                   // it keeps its accesses until its descendants are complete
 	SpawnedFinal                  // its descendants are undeferred
 	SpawnedMain                   // it is the main task of a run
 	SpawnedLoop                   // it is part of a recorded loop
 	SpawnedOnReady                // it has an OnReady
 )
 
-// SpawnedSampled is where SpawnedC has, where tasks are sampled adaptively, of how many tasks this
-// one was chosen by chance: the power of two.
+// SpawnedSampled is the shift of the field sampled of SpawnedC: with adaptive sampling, the task
+// was chosen from 2^sampled tasks.
 const SpawnedSampled = 56
 
-// SpawnedC packs what Spawned has besides task and parent.
+// SpawnedC packs word C of Spawned, except the field sampled.
 func SpawnedC(spec uint32, priority int32, flags uint8) uint64 {
 	p := max(min(priority, 1<<15-1), -1<<15)
 	return uint64(spec) | uint64(uint16(p))<<32 | uint64(flags)<<48
@@ -65,7 +64,7 @@ func SpawnedC(spec uint32, priority int32, flags uint8) uint64 {
 
 // Flags of Ended and RequestDone.
 const (
-	EndedCompleted = 1 << iota // accesses released, no descendants: nothing of it is left
+	EndedCompleted = 1 << iota // accesses released, no descendants: the task is complete
 	EndedFailed                // the body, or the operation, had an error
 )
 
@@ -87,17 +86,17 @@ func AccessB(address uintptr, mode uint8, weak, slice bool) uint64 {
 	return w
 }
 
-// PeerB packs the other side of a message: its rank in the communicator and the tag. Both may be
-// negative, for wildcards.
+// PeerB packs the peer of a message: its rank in the communicator, and the tag. Both may be
+// negative: -1 is a wildcard.
 func PeerB(peer, tag int) uint64 { return uint64(uint32(int32(peer))) | uint64(uint32(int32(tag)))<<32 }
 
 // Reasons of Blocked.
 const (
-	BlockedWait       = iota // for its children
+	BlockedWait       = iota // for the task's children
 	BlockedBlock             // in Block, Await, or a call of package tampi
-	BlockedUndeferred        // for the body of an undeferred child, or for what WaitOn names
-	BlockedWindow            // it has too many live children
-	BlockedOutside           // in Blocking: its body goes on without a slot
+	BlockedUndeferred        // for the body of an undeferred child, or for the accesses of a WaitOn
+	BlockedWindow            // for fewer live children: the throttle
+	BlockedOutside           // in Blocking: the body continues without a slot
 )
 
 // Values of Bound's field how.
@@ -108,17 +107,17 @@ const (
 
 // Flags of EpochClosing.
 const (
-	FenceOpens = 1 << iota // operations may follow: they are of the next epoch
-	FenceLast              // that of Free: nothing follows
+	FenceOpens = 1 << iota // operations may follow, and belong to the next epoch
+	FenceLast              // the fence of Free: no operations follow
 )
 
-// FenceB packs a window and the flags of a fence of it.
+// FenceB packs a window and the flags of a fence.
 func FenceB(window uint32, flags uint8) uint64 { return uint64(window) | uint64(flags)<<32 }
 
-// TargetA packs the rank that an operation is on, and its epoch.
+// TargetA packs the target rank of an operation, and the operation's epoch.
 func TargetA(peer int, epoch uint64) uint64 { return uint64(uint32(int32(peer))) | epoch<<32 }
 
-// OperationB packs a window and the number of an operation there.
+// OperationB packs a window and the number of an operation on the window.
 func OperationB(window, operation uint32) uint64 { return uint64(window) | uint64(operation)<<32 }
 
 // Values of WindowNamed's field how.
@@ -127,15 +126,15 @@ const (
 	AttachedTo
 )
 
-// WindowNamedC packs the number of a name, and how a window came to have it.
+// WindowNamedC packs the number of a name, and whether the window was allocated or attached to.
 func WindowNamedC(name uint32, how uint8) uint64 { return uint64(name) | uint64(how)<<32 }
 
-// CollectiveB packs a collective: root, or -1; which it is; of how many ranks.
+// CollectiveB packs a collective: its root, or -1; its kind; the number of ranks.
 func CollectiveB(root int32, kind uint8, size int) uint64 {
 	return uint64(uint32(root)) | uint64(kind)<<32 | uint64(size)<<40
 }
 
-// Sentence says an event in words. spec gives the text of an origin.
+// Sentence describes a record in words. spec returns the text of an origin.
 func Sentence(r *Record, spec func(uint32) string) string {
 	i := r.Kind().Info()
 	if i == nil {
@@ -148,7 +147,7 @@ func Sentence(r *Record, spec func(uint32) string) string {
 	return s
 }
 
-// text writes the value of a field.
+// text formats the value of a field.
 func (f *Field) text(v int64, spec func(uint32) string) string {
 	switch f.Type {
 	case Spec, Name:
@@ -177,13 +176,13 @@ func (f *Field) text(v int64, spec func(uint32) string) string {
 	return strconv.FormatInt(v, 10)
 }
 
-// XML makes any text, such as the label of a task, one of XML: what XML cannot have, which is most
-// control characters and what is no UTF-8, becomes the replacement character.
+// XML escapes any text, such as the label of a task, for XML. What XML cannot contain becomes the
+// replacement character: most control characters, and invalid UTF-8.
 func XML(text string) string {
 	return html.EscapeString(strings.Map(func(r rune) rune {
 		if r < ' ' && r != '\t' && r != '\n' && r != '\r' || r == 0xfffe || r == 0xffff {
 			return utf8.RuneError
 		}
-		return r // what is no UTF-8 comes as that already
+		return r // for invalid UTF-8, r is the replacement character already
 	}, text))
 }

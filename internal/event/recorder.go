@@ -20,53 +20,52 @@ import (
 type Sink interface {
 	// Begin is called once, before the other methods.
 	Begin(r *Recorder)
-	// Events takes what one source has recorded since the last call, in its order. It must not keep
-	// records. Sources come one after the other, so that the order of events of different sources
-	// is that of their times, not of the calls.
+	// Events receives what one source has recorded since the last call, in the order of the
+	// records. The sink must not keep the slice. Sources are passed one after another: records of
+	// different sources are ordered by their times, not by the calls.
 	Events(s *Source, records []Record)
-	// Flush is called when what was recorded before some moment has come, with that moment. A
-	// writer that is held up between the look at the clock and the record may still come with
-	// something older.
+	// Flush is called after the sink has received every record from before m. One exception: a
+	// writer that was preempted between reading the clock and storing its record may still add an
+	// older record later.
 	Flush(m Moment) error
-	// Idle is called after a Flush when, for now, nobody records any more: the program may end
-	// without a Close.
+	// Idle is called after a Flush when no part of the program records any more, for now. The
+	// program may end without a Close.
 	Idle() error
 	// Close is called once, at the end, after the last Flush.
 	Close() error
 }
 
-// Options set a recording up. The zero value is good.
+// Options configure a recording. The zero value is valid.
 type Options struct {
-	// Ring is how many events of each source are kept until the sinks have taken them, a power of
-	// two. 0 means DefaultRing. An event takes 32 bytes.
+	// Ring is how many records of each source are buffered for the sinks: a power of two. 0 means
+	// DefaultRing. A record takes 32 bytes.
 	Ring int
-	// Sample is of how many tasks one is recorded, by chance: the others are counted by where they
-	// come from, and have the number 0. Parts of recorded loops and main tasks are always recorded.
-	// 0 and 1 record all. Adaptive is a number that follows how quickly tasks come.
+	// Sample n records one task in n, chosen at random. The other tasks have the number 0, and are
+	// counted by origin. Tasks of recorded loops and main tasks are always recorded. 0 and 1 record
+	// all tasks. Adaptive adjusts n to the rate of tasks.
 	Sample int
-	// Eager has Adaptive record all tasks until Thin is called, and makes who records wait for room
-	// until then, as Patient does.
+	// Eager makes Adaptive record all tasks until Thin is called. Until then, writers wait for
+	// room, as with Patient.
 	Eager bool
-	// Patient makes who records wait for room where a ring is full. It is for tests that need all
-	// events: what is recorded then goes at the pace of the sinks.
+	// Patient makes a writer wait for room if its ring is full. It is for tests that need every
+	// record: the program then runs no faster than the sinks.
 	Patient bool
-	// Stacks asks runtimes to record the stack of the spawn of each task that is recorded:
-	// Origin.Stack.
+	// Stacks asks runtimes to record the stack of the spawn of each recorded task: Origin.Stack.
 	Stacks bool
-	// Annotate asks runtimes to make tasks known to Go's own tools as well: labels of CPU samples,
-	// and regions of runtime/trace.
+	// Annotate asks runtimes to show tasks in Go's own tools: as labels of CPU samples, and as
+	// regions of runtime/trace.
 	Annotate bool
 	// Wants are the kinds that are recorded. 0 means all.
 	Wants Set
 	// Sinks consume the recording.
 	Sinks []Sink
-	// Every is how often the sinks get what there is. 0 means 100 ms. A ring that is half full is
-	// emptied at once in any case.
+	// Every is the interval at which records are passed to the sinks. 0 means 100 ms. A ring that
+	// is half full is emptied at once.
 	Every time.Duration
 }
 
-// DefaultRing is the size of a ring: 2 MiB of memory (some milliseconds of tasks that do nothing,
-// which gives the reader time to come).
+// DefaultRing is the default of Options.Ring: 2 MiB of memory. It holds a few milliseconds of empty
+// tasks, in which the reader can wake up.
 const DefaultRing = 1 << 16
 
 // MaxSample bounds Options.Sample.
@@ -75,55 +74,55 @@ const MaxSample = 1 << 20
 const (
 	minRing   = 1 << 6
 	maxRing   = 1 << 26
-	drainTurn = 100 * time.Millisecond // guess: what a person who watches does not notice
+	drainTurn = 100 * time.Millisecond // guess: too short for a person to notice
 )
 
-// A Recorder records the events of some runtimes and ranks. Its memory is that of the rings,
-// whatever happens. Any goroutine may call its methods.
+// A Recorder records the trace events of some runtimes and ranks. Its memory is that of the rings,
+// and does not grow with the number of events. Any goroutine may call its methods.
 type Recorder struct {
 	// Constant after construction.
-	opt   Options // without zeros that stand for something
+	opt   Options // zeros are replaced by their defaults
 	clock *Clock
 	names Names
-	work  chan struct{} // capacity 1: a ring is half full
+	work  chan struct{} // capacity 1: wakes the reader, as a ring is half full
 	stop  chan struct{}
-	ended chan struct{} // closed when the reader has ended
+	ended chan struct{} // closed at the end of the reader goroutine
 
-	tasks  atomic.Uint64 // numbers of tasks given out
-	others atomic.Uint64 // numbers of requests, windows and so on
-	groups atomic.Int64
-	users  atomic.Int64 // parts of the program that record
-	eager  atomic.Bool  // all tasks are recorded for now, though Adaptive
-	deaf   atomic.Bool  // nobody empties the rings any more
+	tasks   atomic.Uint64 // last number of a task
+	others  atomic.Uint64 // last number of a request or a window
+	groups  atomic.Int64  // last number of Location.Group
+	users   atomic.Int64  // parts of the program that record
+	eager   atomic.Bool   // Options.Eager, until Thin
+	closing atomic.Bool   // Close was called: the reader ends, and writers must not wait for room
 
 	mu       sync.Mutex
 	rings    []ring     // +checklocks:mu
 	next     int        // number of the next source. +checklocks:mu
-	gone     uint64     // losses of rings that are gone. +checklocks:mu
+	gone     uint64     // records lost in dropped rings. +checklocks:mu
 	samplers []*Sampler // +checklocks:mu
 
-	// drain orders the readers, and guards what sinks do. It is taken before mu.
+	// drain serializes reading of rings and calls of sinks. It is locked before mu.
 	drain sync.Mutex
-	err   error // the first of a sink. +checklocks:drain
+	err   error // the first error of a sink. +checklocks:drain
 	over  bool  // the sinks are closed. +checklocks:drain
 }
 
-// Check says what in the options is not legal, and what is. New does so, too; who makes files for
-// its sinks asks before.
+// Check returns an error that names an illegal option and its legal values. New calls it, too; a
+// caller that creates files for its sinks calls it first.
 func (o Options) Check() error {
 	if o.Ring != 0 && (o.Ring < minRing || o.Ring > maxRing || bits.OnesCount(uint(o.Ring)) != 1) {
-		return fmt.Errorf("event: a ring of %d events; legal are powers of two from %d to %d, and 0 for %d", o.Ring, minRing, maxRing, DefaultRing)
+		return fmt.Errorf("event: a ring of %d records; legal are powers of two from %d to %d, and 0 for %d", o.Ring, minRing, maxRing, DefaultRing)
 	}
 	if o.Sample < Adaptive || o.Sample > MaxSample {
-		return fmt.Errorf("event: one task of %d is to be recorded; legal are 0 and 1, for all, to %d, and %d for as many as cost little", o.Sample, MaxSample, Adaptive)
+		return fmt.Errorf("event: one task of %d is to be recorded; legal are 0 and 1, which record all, up to %d, and %d, which adapts to the rate of tasks", o.Sample, MaxSample, Adaptive)
 	}
 	if o.Every < 0 {
-		return fmt.Errorf("event: sinks are to get events every %v; legal are positive times, and 0 for %v", o.Every, drainTurn)
+		return fmt.Errorf("event: sinks are to receive records every %v; legal are positive times, and 0 for %v", o.Every, drainTurn)
 	}
 	return nil
 }
 
-// New returns a recorder, which records until Close. The error is Check's.
+// New returns a recorder, which records until Close. Its error is that of Check.
 func New(o Options) (*Recorder, error) {
 	if err := o.Check(); err != nil {
 		return nil, err
@@ -146,7 +145,7 @@ func (r *Recorder) Clock() *Clock { return r.clock }
 // Start returns the moment when the recording began.
 func (r *Recorder) Start() Moment { return r.clock.first }
 
-// Names returns the recording's texts.
+// Names returns the recording's table of texts.
 func (r *Recorder) Names() *Names { return &r.names }
 
 // Wants returns the kinds that are recorded.
@@ -175,7 +174,7 @@ func (r *Recorder) add(g ring, p Location) {
 	r.rings = append(r.rings, g)
 }
 
-// drop forgets a ring that is empty and over.
+// drop removes a retired, empty ring.
 func (r *Recorder) drop(g ring) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -183,10 +182,10 @@ func (r *Recorder) drop(g ring) {
 	r.gone += g.losses()
 }
 
-// Attach counts one more part of the program that records.
+// Attach adds one to the parts of the program that record.
 func (r *Recorder) Attach() { r.users.Add(1) }
 
-// Detach counts one less. When there is none, the sinks make what they have whole.
+// Detach subtracts one. If no part is left, Detach flushes and calls Idle of the sinks.
 func (r *Recorder) Detach() {
 	if r.users.Add(-1) != 0 {
 		return
@@ -202,7 +201,7 @@ func (r *Recorder) Detach() {
 	}
 }
 
-// Group returns a new number for Place.Group.
+// Group returns a new number for Location.Group.
 func (r *Recorder) Group() int { return int(r.groups.Add(1)) }
 
 // TaskIDs returns the first of n new numbers for tasks.
@@ -211,7 +210,7 @@ func (r *Recorder) TaskIDs(n uint64) uint64 { return r.tasks.Add(n) - n + 1 }
 // ID returns a new number for a request or a window.
 func (r *Recorder) ID() uint64 { return r.others.Add(1) }
 
-// Lost returns how many events had no room.
+// Lost returns how many records were lost because rings were full.
 func (r *Recorder) Lost() uint64 {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -222,7 +221,7 @@ func (r *Recorder) Lost() uint64 {
 	return n
 }
 
-// read is the goroutine that empties the rings.
+// read is the body of the reader goroutine.
 func (r *Recorder) read(every time.Duration) {
 	defer close(r.ended)
 	tick := time.NewTicker(every)
@@ -239,7 +238,7 @@ func (r *Recorder) read(every time.Duration) {
 	}
 }
 
-// empty gives the sinks what there is.
+// empty passes all records in the rings to the sinks.
 func (r *Recorder) empty() {
 	r.drain.Lock()
 	defer r.drain.Unlock()
@@ -262,9 +261,9 @@ func (r *Recorder) emptyLocked() {
 				k.Events(&s.Source, recs)
 			}
 		})
-		if n := g.losses(); n != s.told {
-			note := [1]Record{Make(Ticks(), Lost, n-s.told, 0, 0)}
-			s.told = n
+		if n := g.losses(); n != s.reported {
+			note := [1]Record{Make(Ticks(), Lost, n-s.reported, 0, 0)}
+			s.reported = n
 			for _, k := range r.opt.Sinks {
 				k.Events(&s.Source, note[:])
 			}
@@ -275,8 +274,8 @@ func (r *Recorder) emptyLocked() {
 	}
 }
 
-// Flush gives the sinks all that is recorded, and has them write it. It returns the first error
-// of a sink, ever.
+// Flush passes all records to the sinks and flushes the sinks. It returns the first error that a
+// sink has ever returned.
 func (r *Recorder) Flush() error {
 	r.drain.Lock()
 	defer r.drain.Unlock()
@@ -297,10 +296,10 @@ func (r *Recorder) flushLocked() error {
 	return r.err
 }
 
-// Close flushes and ends the recording, and closes the sinks. What is recorded afterwards goes
-// nowhere. It returns the first error of a sink, ever; later calls return the same.
+// Close flushes, ends the recording and closes the sinks. Records that are put later are discarded.
+// It returns the first error that a sink has ever returned; later calls return the same error.
 func (r *Recorder) Close() error {
-	if !r.deaf.Swap(true) {
+	if !r.closing.Swap(true) {
 		close(r.stop)
 	}
 	<-r.ended
@@ -313,7 +312,7 @@ func (r *Recorder) Close() error {
 	r.over = true
 	for _, k := range r.opt.Sinks {
 		if err := k.Close(); err != nil && !errors.Is(r.err, err) {
-			// a file that could not be written says so at each call
+			// a journal repeats its write error at each call
 			r.err = errors.Join(r.err, err)
 		}
 	}

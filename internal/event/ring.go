@@ -5,25 +5,26 @@ package event
 
 import "sync/atomic"
 
-// A Ring takes the events of one writer at a time, which may change if what hands the ring over
-// orders the two. README.md, "A ring", has the protocol; the numbers in the code are its steps.
+// A Ring buffers the records of one writer at a time. The writer may change if the hand-over orders
+// the old writer's accesses before the new writer's. README.md, "A ring with one writer", has the
+// protocol; the labels in the code are its steps.
 type Ring struct {
 	// Constant after construction.
 	source
 	buf []Record // a power of two long
 
 	// Owned by the writer.
-	limit uint64 // head may go up to here without a look at the reader
+	limit uint64 // the writer may fill up to here without loading tail
 
-	head mark // records written; stored by the writer only
+	head mark // records published; stored by the writer only
 	_    [cacheLine]byte
-	tail atomic.Uint64 // what the reader is done with; written by the reader
-	lost atomic.Uint64 // events for which there was no room
+	tail atomic.Uint64 // records consumed; stored by the reader only
+	lost atomic.Uint64 // records dropped because the ring was full
 }
 
 const cacheLine = 64
 
-// Put records an event at a time.
+// Put records a trace event with the time ticks.
 func (r *Ring) Put(ticks int64, k Kind, a, b, c uint64) {
 	h := r.head.own()
 	if h == r.limit && !r.more() {
@@ -32,14 +33,14 @@ func (r *Ring) Put(ticks int64, k Kind, a, b, c uint64) {
 	p := &r.buf[h&uint64(len(r.buf)-1)]
 	p.when = uint64(ticks)<<8 | uint64(k)
 	p.A, p.B, p.C = a, b, c
-	r.head.show(h + 1) // W2
+	r.head.publish(h + 1) // W2
 }
 
-// more makes room, or counts the event as lost.
+// more advances limit and returns true, or counts the record as lost and returns false.
 func (r *Ring) more() bool {
 	size := uint64(len(r.buf))
 	tail := r.tail.Load() // W1
-	for r.head.own()-tail >= size && r.awaits() {
+	for r.head.own()-tail >= size && r.waitForRoom() {
 		tail = r.tail.Load()
 	}
 	switch used := r.head.own() - tail; {
@@ -56,7 +57,7 @@ func (r *Ring) more() bool {
 	return true
 }
 
-// take gives the records that are there to f, which must not keep them.
+// take passes the published records to f, which must not keep them.
 func (r *Ring) take(f func([]Record)) {
 	tail, head := r.tail.Load(), r.head.load() // R1
 	size := uint64(len(r.buf))
@@ -71,7 +72,8 @@ func (r *Ring) take(f func([]Record)) {
 
 func (r *Ring) losses() uint64 { return r.lost.Load() }
 
-// A Shared ring takes the events of any number of goroutines at once.
+// A Shared ring buffers the records of any number of goroutines at once. README.md, "A ring with
+// many writers", has the protocol.
 type Shared struct {
 	// Constant after construction.
 	source
@@ -80,17 +82,17 @@ type Shared struct {
 	_    [cacheLine]byte
 	head atomic.Uint64 // cells claimed
 	_    [cacheLine]byte
-	tail atomic.Uint64 // cells that the reader is done with; written by the reader
+	tail atomic.Uint64 // cells consumed; stored by the reader only
 	lost atomic.Uint64
 }
 
-// cell is a record and whether it is whole.
+// cell is a record, and a mark that it is completely written.
 type cell struct {
-	full atomic.Uint64 // the number of the cell's record, plus one
+	full atomic.Uint64 // the record's ordinal number, plus one
 	rec  Record
 }
 
-// Put records an event, now. It does nothing on a nil ring.
+// Put records a trace event with the current time. It does nothing on a nil ring.
 func (r *Shared) Put(k Kind, a, b, c uint64) {
 	if r == nil || !r.Wants.Has(k) {
 		return
@@ -101,7 +103,7 @@ func (r *Shared) Put(k Kind, a, b, c uint64) {
 		h := r.head.Load()
 		used := h - r.tail.Load()
 		if used >= size {
-			if r.awaits() {
+			if r.waitForRoom() {
 				when = Ticks()
 				continue
 			}
@@ -122,8 +124,8 @@ func (r *Shared) Put(k Kind, a, b, c uint64) {
 	}
 }
 
-// take is Ring.take. A record that is claimed and not written yet is left, with all after it, for
-// the next time.
+// take is Ring.take for a shared ring. A cell that is claimed and not yet filled ends the batch: it
+// and all later cells are left for the next call.
 func (r *Shared) take(f func([]Record)) {
 	var some [256]Record
 	size := uint64(len(r.cells))

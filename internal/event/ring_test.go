@@ -37,7 +37,7 @@ func newKept(t *testing.T, ring int) (*Recorder, *kept) {
 	return rec, k
 }
 
-// A full ring keeps what is there and counts what comes; the count is in the stream.
+// A full ring keeps its records, and counts new ones as lost. The count is a record of its own.
 func TestFullRing(t *testing.T) {
 	rec, k := newKept(t, minRing)
 	rec.drain.Lock() // no reader
@@ -64,7 +64,7 @@ func TestFullRing(t *testing.T) {
 	require.Equal(t, uint64(7), k.recs[0][minRing+1].A)
 }
 
-// Rings that are retired are read and forgotten; their losses are not.
+// Retired rings are read and dropped; their losses are still counted.
 func TestRetire(t *testing.T) {
 	rec, k := newKept(t, minRing)
 	for i := range 100 {
@@ -80,7 +80,7 @@ func TestRetire(t *testing.T) {
 	require.LessOrEqual(t, rec.Lost(), uint64(50)) // the reader may come in between
 }
 
-// What a writer puts comes once, in order, whole, or is counted as lost, whenever the reader looks.
+// Each record arrives once, in order and whole, or is counted as lost, whenever the reader runs.
 func TestRingHammer(t *testing.T) {
 	rec, k := newKept(t, minRing)
 	const n = 20_000
@@ -176,7 +176,7 @@ func sharedHammer(t *testing.T, ring int) {
 	require.Equal(t, uint64(writers*n), total)
 }
 
-// A ring that nobody made takes nothing.
+// A nil ring ignores records.
 func TestNilShared(*testing.T) {
 	var s *Shared
 	s.Put(Matched, 1, 2, 3)
@@ -184,7 +184,7 @@ func TestNilShared(*testing.T) {
 
 func TestIllegalOptions(t *testing.T) {
 	_, err := New(Options{Ring: 100})
-	require.EqualError(t, err, "event: a ring of 100 events; legal are powers of two from 64 to 67108864, and 0 for 65536")
+	require.EqualError(t, err, "event: a ring of 100 records; legal are powers of two from 64 to 67108864, and 0 for 65536")
 	for ring, legal := range map[int]bool{-64: false, minRing / 2: false, minRing - 1: false, minRing: true, minRing + 1: false, maxRing: true, maxRing + 1: false, 2 * maxRing: false} {
 		require.Equal(t, legal, Options{Ring: ring}.Check() == nil, "%d events", ring)
 	}
@@ -192,10 +192,10 @@ func TestIllegalOptions(t *testing.T) {
 		require.Equal(t, legal, Options{Sample: sample}.Check() == nil, "one of %d", sample)
 	}
 	_, err = New(Options{Every: -1})
-	require.EqualError(t, err, "event: sinks are to get events every -1ns; legal are positive times, and 0 for 100ms")
+	require.EqualError(t, err, "event: sinks are to receive records every -1ns; legal are positive times, and 0 for 100ms")
 }
 
-// Of the kinds that are not wanted nothing is recorded by a shared ring; slots look themselves.
+// A shared ring ignores kinds outside Wants; slots check Wants themselves.
 func TestWants(t *testing.T) {
 	k := &kept{}
 	rec, err := New(Options{Sinks: []Sink{k}, Wants: Of(Matched)})
@@ -207,7 +207,7 @@ func TestWants(t *testing.T) {
 	require.Len(t, k.recs[0], 1)
 }
 
-// slowSink is a sink that takes its time.
+// slowSink is a sink that yields in each call.
 type slowSink struct{ n int }
 
 func (c *slowSink) Begin(*Recorder)              {}
@@ -216,8 +216,8 @@ func (c *slowSink) Flush(Moment) error           { return nil }
 func (c *slowSink) Idle() error                  { return nil }
 func (c *slowSink) Close() error                 { return nil }
 
-// A patient recording loses nothing, however small its rings are; after its end, nobody waits for
-// it.
+// A patient recording loses nothing, however small its rings are. After its end, writers do not
+// wait for room.
 func TestPatient(t *testing.T) {
 	sink := &slowSink{}
 	rec, err := New(Options{Ring: 64, Patient: true, Sinks: []Sink{sink}})

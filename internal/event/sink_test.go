@@ -31,8 +31,8 @@ func (k *failingSink) Flush(Moment) error       { return k.result("flush") }
 func (k *failingSink) Idle() error              { k.idle++; return k.result("idle") }
 func (k *failingSink) Close() error             { return k.result("close") }
 
-// The first error of a sink is kept, whichever call it was of: Flush says it from then on, and
-// Close, each time. A recording is idle when the last part of the program has left it.
+// The first error of a sink is kept, whichever call returned it: from then on, Flush and Close
+// return it each time. A recording is idle when the last part of the program has detached.
 func TestSinksThatFail(t *testing.T) {
 	for _, at := range []string{"", "flush", "idle", "close"} {
 		k := &failingSink{at: at, err: errors.New(at)}
@@ -41,7 +41,7 @@ func TestSinksThatFail(t *testing.T) {
 		rec.Attach()
 		rec.Attach()
 		rec.Detach()
-		require.Zero(t, k.idle, "one of two is there")
+		require.Zero(t, k.idle, "one part of two is attached")
 		rec.Detach()
 		require.Equal(t, 1, k.idle)
 		require.Equal(t, at == "flush" || at == "idle", errors.Is(rec.Flush(), k.err), at)
@@ -55,7 +55,8 @@ func TestSinksThatFail(t *testing.T) {
 	}
 }
 
-// Parts of the program that come and go at one time are all counted: it is idle when none is left.
+// Parts of the program that attach and detach concurrently are all counted: the recording is idle
+// when none is left.
 func TestUsersHammer(t *testing.T) {
 	const parts, times = 4, 1000
 	k := &failingSink{}
@@ -72,7 +73,7 @@ func TestUsersHammer(t *testing.T) {
 		})
 	}
 	wg.Wait()
-	require.Zero(t, k.idle, "one is there")
+	require.Zero(t, k.idle, "one part is attached")
 	rec.Detach()
 	require.Equal(t, 1, k.idle)
 	require.NoError(t, rec.Close())

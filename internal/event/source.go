@@ -8,57 +8,55 @@ import (
 	"sync/atomic"
 )
 
-// Place says whose events a source has.
+// Location says which slot or rank a source belongs to.
 type Location struct {
 	Kind LocationKind
-	// Group tells apart runtimes, or runs of ranks, of one process: 1, 2, … The run that the
-	// processes of a job make together has 0 in each.
+	// Group distinguishes the runtimes, or the runs of ranks, of one process: 1, 2, … The run that
+	// the processes of a job make together has group 0 in each process.
 	Group int
 	// Index is the slot or the rank.
 	Index int
 }
 
-// PlaceKind is the kind of a place.
+// LocationKind is the kind of a location.
 type LocationKind uint8
 
-// The kinds of places.
+// The kinds of locations.
 const (
-	SlotLocation LocationKind = 1 + iota // a slot of a runtime
-	// what goroutines without a slot do with a runtime's tasks
-	OtherLocation
-	RankLocation // messages and windows of a rank
+	SlotLocation  LocationKind = 1 + iota // a slot of a runtime
+	OtherLocation                         // goroutines without a slot that act on a runtime's tasks
+	RankLocation                          // messages and windows of a rank
 )
 
 // String returns the name of the kind.
 func (k LocationKind) String() string {
 	names := [...]string{SlotLocation: "slot", OtherLocation: "other goroutines", RankLocation: "rank"}
 	if k == 0 || int(k) >= len(names) {
-		return "unknown place"
+		return "unknown location"
 	}
 	return names[k]
 }
 
-// Source is where events come from: a ring, as those who consume see it. Its events come in the
-// order in which they were put.
+// Source is a ring as sinks see it. Its records arrive in the order in which they were put.
 type Source struct {
 	ID       int // number in the recording: 0, 1, …
 	Location Location
 }
 
-// source is what the rings have in common.
+// source is the part that both kinds of rings share.
 type source struct {
 	Source
-	Wants Set // what is to be recorded
-	rec   *Recorder
-	over  atomic.Bool // its owner will put nothing more
-	told  uint64      // losses that the sinks know of; guarded by Recorder.drain
+	Wants    Set // the kinds to record
+	rec      *Recorder
+	over     atomic.Bool // retired: the owner puts no more records
+	reported uint64      // lost records that sinks were told of; guarded by Recorder.drain
 }
 
-// Recorder returns the recording that the ring belongs to.
+// Recorder returns the ring's recorder.
 func (s *source) Recorder() *Recorder { return s.rec }
 
-// Retire says that nothing more will be put. The ring's memory is free when the sinks have what is
-// in it.
+// Retire promises that no more records are put. The ring's memory is freed after the sinks have
+// received its records.
 func (s *source) Retire() { s.over.Store(true) }
 
 func (s *source) wake() {
@@ -68,10 +66,11 @@ func (s *source) wake() {
 	}
 }
 
-// awaits lets others run where a ring is full and the recording waits for room, and reports whether
-// that is so. Who reads needs nothing of who writes.
-func (s *source) awaits() bool {
-	if !s.rec.opt.Patient && !s.rec.eager.Load() || s.rec.deaf.Load() {
+// waitForRoom is called by the writer of a full ring. If the recording waits for room (Patient,
+// Eager), waitForRoom wakes the reader, yields the processor and returns true. Waiting cannot
+// deadlock: the reader needs nothing from a writer.
+func (s *source) waitForRoom() bool {
+	if !s.rec.opt.Patient && !s.rec.eager.Load() || s.rec.closing.Load() {
 		return false
 	}
 	s.wake()
@@ -81,7 +80,7 @@ func (s *source) awaits() bool {
 
 func (s *source) self() *source { return s }
 
-// ring is either kind of ring, for the reader.
+// ring is the reader's interface to both kinds of rings.
 type ring interface {
 	self() *source
 	take(func([]Record))

@@ -8,35 +8,35 @@ import (
 	"slices"
 )
 
-// Stack is where a spawn was called: the frames of the body that called it, and what task that body
-// is of.
+// Stack is the call stack of a spawn: the frames of the body that called it, and the origin of that
+// body's task.
 type Stack struct {
-	// By is the number of the origin of the task that spawned; 0 if it was no task. The stack of
-	// that origin, if it has one, goes on from here outwards.
+	// By is the number of the origin of the spawning task; 0 if no task spawned. The stack of that
+	// origin, if it has one, continues this stack outwards.
 	By uint32
-	// PCs are the frames, innermost first, as runtime.Callers gives them. Outermost is the body, if
-	// there are fewer than StackDepth.
+	// PCs are the frames, innermost first, as runtime.Callers returns them. With fewer than
+	// StackDepth frames, the outermost one is the body.
 	PCs []uintptr
 }
 
-// StackDepth is how many frames of one body a stack has at most.
+// StackDepth is the largest number of frames of one body in a stack.
 const StackDepth = 24
 
-// mostStacks bounds the stacks of a recording (guess: programs have some tens; what spawns at every
-// depth of a recursion of its own has more).
+// mostStacks bounds the stacks of a recording (guess: programs have some tens; a program that
+// spawns at every depth of an ordinary recursion has more).
 const mostStacks = 1 << 14
 
 // stacks are the distinct stacks of a recording. Guarded by Names.mu.
 type stacks struct {
 	list []Stack // number 1 is at 0
 	ids  map[string]uint32
-	full uint64 // stacks that had no room
+	full uint64 // calls of Stack for which there was no room
 }
 
-// Stack returns the number of a stack; 0 if there is no room for another one. The same stack has
-// the same number. A spawn by a body that an outer task of by was spawned from at the same place
-// has that one's stack: so a recursion of tasks has one stack for each way to get around it, not
-// one for each depth.
+// Stack returns the number of a stack; 0 if there is no room for another stack. Equal stacks have
+// equal numbers. If by's own chain of stacks already contains these frames, Stack returns the
+// number of that outer stack. So a recursion of tasks has one stack for each cycle in the program,
+// not one for each depth.
 func (n *Names) Stack(by uint32, pcs []uintptr) uint32 {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -48,7 +48,7 @@ func (n *Names) Stack(by uint32, pcs []uintptr) uint32 {
 	if id, ok := n.stacks.ids[string(key)]; ok {
 		return id
 	}
-	for outer := by; outer != 0; { // ends: a stack is made after the origin that it is by
+	for outer := by; outer != 0; { // ends: each step leads to an older origin
 		s := n.specs[outer-1].Stack
 		if s == 0 {
 			break
@@ -70,7 +70,7 @@ func (n *Names) Stack(by uint32, pcs []uintptr) uint32 {
 	return id
 }
 
-// learnLocked keeps the number of a stack, if the table does not get too large by that.
+// learnLocked adds the number of a stack to the table, unless the table is full.
 // +checklocks:n.mu
 func (n *Names) learnLocked(key []byte, id uint32) {
 	if n.stacks.ids == nil {
@@ -81,8 +81,8 @@ func (n *Names) learnLocked(key []byte, id uint32) {
 	}
 }
 
-// StackOf returns the stack that has a number; the zero one if none has. Its frames are not to be
-// changed.
+// StackOf returns the stack with a number; the zero Stack if there is none. The caller must not
+// change its frames.
 func (n *Names) StackOf(id uint32) Stack {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -92,29 +92,29 @@ func (n *Names) StackOf(id uint32) Stack {
 	return n.stacks.list[id-1]
 }
 
-// Unstacked returns how many times a stack had no room.
+// Unstacked returns how many times Stack had no room.
 func (n *Names) Unstacked() uint64 {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	return n.stacks.full
 }
 
-// StackCache is a writer's own copy of some of the numbers. It belongs to one goroutine at a time.
+// StackCache is a writer's cache of numbers of stacks. It belongs to one goroutine at a time.
 type StackCache struct {
 	names *Names
 	slots [128]stackSlot
 }
 
 type stackSlot struct {
-	by, id uint32 // id is zero in an empty one
+	by, id uint32 // id is zero in an empty slot
 	n      int
 	key    [StackDepth]uintptr
 }
 
-// Stacks reports whether the stacks of spawns are to be recorded.
+// Stacks reports whether the recording has the stacks of spawns.
 func (r *Recorder) Stacks() bool { return r.opt.Stacks }
 
-// StackCache returns a cache for a writer; nil if stacks are not wanted.
+// StackCache returns a cache for a writer; nil if the recording has no stacks.
 func (r *Recorder) StackCache() *StackCache {
 	if !r.opt.Stacks {
 		return nil
@@ -122,8 +122,8 @@ func (r *Recorder) StackCache() *StackCache {
 	return &StackCache{names: &r.names}
 }
 
-// Find returns the number of the stack that the writer knows by a key, which is as long as a stack
-// at most; 0 if it is not in the cache.
+// Find returns the number that Learn stored under by and key; 0 if it is not in the cache. A key
+// has at most StackDepth elements.
 func (c *StackCache) Find(by uint32, key []uintptr) uint32 {
 	s := c.slot(by, key)
 	if s.by != by || !slices.Equal(s.key[:s.n], key) {
@@ -132,8 +132,8 @@ func (c *StackCache) Find(by uint32, key []uintptr) uint32 {
 	return s.id
 }
 
-// Learn is Names.Stack of the innermost frames, which the writer will know by a key: equal keys are
-// of equal stacks.
+// Learn calls Names.Stack with the innermost frames of pcs, and stores the number under by and key.
+// Equal keys must belong to equal stacks.
 func (c *StackCache) Learn(by uint32, key, pcs []uintptr) uint32 {
 	key = key[:min(len(key), StackDepth)]
 	s := c.slot(by, key)

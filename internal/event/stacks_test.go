@@ -10,8 +10,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// Numbers of stacks: the same for the same; a recursion comes back to the stack that it came from,
-// by whatever way; others are told apart.
+// Equal stacks have equal numbers, and different stacks different ones. A recursion returns to the
+// stack from which it started, by any way.
 func TestNamesStack(t *testing.T) {
 	var n Names
 	main := n.Stack(0, []uintptr{1, 2})
@@ -24,11 +24,11 @@ func TestNamesStack(t *testing.T) {
 	fa := origin(a)
 	aa := n.Stack(fa, []uintptr{20})
 	faa := origin(aa)
-	require.NotEqual(t, a, aa, "another place")
+	require.NotEqual(t, a, aa, "another line")
 	require.Equal(t, aa, n.Stack(faa, []uintptr{20}), "once around")
 	ab := n.Stack(faa, []uintptr{30})
 	require.NotEqual(t, aa, ab)
-	require.Equal(t, aa, n.Stack(origin(ab), []uintptr{20}), "around by two places")
+	require.Equal(t, aa, n.Stack(origin(ab), []uintptr{20}), "around by two lines")
 	require.Equal(t, Stack{By: faa, PCs: []uintptr{30}}, n.StackOf(ab))
 	require.Zero(t, n.StackOf(0))
 	require.Zero(t, n.StackOf(1000))
@@ -37,7 +37,7 @@ func TestNamesStack(t *testing.T) {
 	require.Zero(t, n.Unstacked())
 }
 
-// There is a most; what was known before stays.
+// The number of stacks is bounded; stacks that were known before stay known.
 func TestNamesStackIsBounded(t *testing.T) {
 	var n Names
 	first := n.Stack(0, []uintptr{0})
@@ -49,8 +49,7 @@ func TestNamesStackIsBounded(t *testing.T) {
 	require.Equal(t, first, n.Stack(0, []uintptr{0}))
 }
 
-// What is known of a stack by other origins does not grow without end either, and each number has
-// its stack.
+// The table of known stacks is bounded as well, and each number keeps its stack.
 func TestKnownStacksAreBounded(t *testing.T) {
 	var n Names
 	root := n.Spec(Origin{Body: 1})
@@ -71,10 +70,10 @@ func TestKnownStacksAreBounded(t *testing.T) {
 	require.Equal(t, root, n.StackOf(second).By)
 }
 
-// The cache is asked before Names: it knows a stack by its key and by who spawned, until another
-// one takes the place. Frames beyond the depth do not count.
+// The cache finds a stack by key and spawning origin until another stack takes the slot. Frames
+// beyond StackDepth do not count.
 func TestStackCache(t *testing.T) {
-	rec := still(minRing)
+	rec := newUnreadRecorder(minRing)
 	rec.opt.Stacks = true
 	c := rec.StackCache()
 	require.Zero(t, c.Find(0, nil))
@@ -88,7 +87,7 @@ func TestStackCache(t *testing.T) {
 		require.Zero(t, c.Find(by, other))
 	}
 	require.Zero(t, c.Find(by+1, key))
-	// All that is not in the place itself is found wrong by it.
+	// A slot with another key or origin does not match.
 	s := c.slot(by, key)
 	s.by++
 	require.Zero(t, c.Find(by, key))
@@ -105,9 +104,9 @@ func TestStackCache(t *testing.T) {
 	require.Equal(t, id, c.Find(by, long[:StackDepth]))
 }
 
-// Keys that differ in one frame, or in who spawned, are spread over the cache.
-func TestStackCachePlaces(t *testing.T) {
-	rec := still(minRing)
+// Keys that differ in one frame, or in the spawning origin, are spread over the cache.
+func TestStackCacheSlots(t *testing.T) {
+	rec := newUnreadRecorder(minRing)
 	rec.opt.Stacks = true
 	for name, key := range map[string]func(i int) (by uint32, key []uintptr){
 		"first":   func(i int) (uint32, []uintptr) { return 1, []uintptr{uintptr(i) << 4, 7} },
@@ -115,15 +114,15 @@ func TestStackCachePlaces(t *testing.T) {
 		"spawned": func(i int) (uint32, []uintptr) { return uint32(i), []uintptr{1<<20 - 1} },
 	} {
 		c := rec.StackCache()
-		places := map[*stackSlot]bool{}
+		slots := map[*stackSlot]bool{}
 		for i := range c.slots {
-			places[c.slot(key(i))] = true
+			slots[c.slot(key(i))] = true
 		}
-		require.Greater(t, len(places), len(c.slots)/3, name)
+		require.Greater(t, len(slots), len(c.slots)/3, name)
 	}
 }
 
-// Writers find the same numbers, by way of their caches or not.
+// All writers get the same numbers, from their caches or not.
 func TestHammerStackCache(t *testing.T) {
 	r, err := New(Options{Stacks: true})
 	require.NoError(t, err)
@@ -131,14 +130,14 @@ func TestHammerStackCache(t *testing.T) {
 	for i := range 2 {
 		r.Names().Spec(Origin{Body: uintptr(1 + i)})
 	}
-	const writers, places = 4, 200
-	got := make([][places]uint32, writers)
+	const writers, slots = 4, 200
+	got := make([][slots]uint32, writers)
 	var wg sync.WaitGroup
 	for w := range writers {
 		c := r.StackCache()
 		wg.Go(func() {
 			for range 20 {
-				for i := range places {
+				for i := range slots {
 					pcs := make([]uintptr, 1+i%(2*StackDepth))
 					pcs[0] = uintptr(i)
 					by := uint32(i % 3)
@@ -147,7 +146,7 @@ func TestHammerStackCache(t *testing.T) {
 						id = c.Learn(by, pcs, pcs)
 					}
 					if got[w][i] != 0 && got[w][i] != id {
-						t.Errorf("place %d has the numbers %d and %d", i, got[w][i], id)
+						t.Errorf("stack %d has the numbers %d and %d", i, got[w][i], id)
 					} else {
 						got[w][i] = id
 					}

@@ -16,7 +16,7 @@ type Type uint8
 const (
 	Task    Type = 1 + iota // number of a task, unique in its process; 0 is none
 	Request                 // number of a request, unique in its process; 0 is none
-	Spec                    // where a task comes from: Names has label and place
+	Spec                    // number of an origin of tasks: Names has its label and its line
 	Name                    // number of a text in Names
 	Slot                    // number of a slot in its runtime
 	Rank                    // rank; -1 is any or none
@@ -35,10 +35,10 @@ func (t Type) signed() bool { return t == Rank || t == Tag || t == Signed }
 
 var typeNames = [...]string{"", "task", "request", "spec", "name", "slot", "rank", "tag", "communicator", "window", "address", "bytes", "number", "signed number", "flags", "one of"}
 
-// String returns the name of the type, as the documentation has it.
+// String returns the name of the type, as in docs/events.md.
 func (t Type) String() string { return typeNames[t] }
 
-// Field is one argument of an event: so many bits of a record's word.
+// Field is one argument of a trace event: a range of bits in one word of the record.
 type Field struct {
 	Name   string
 	Type   Type
@@ -48,16 +48,16 @@ type Field struct {
 	Values []string // of Flags, from the lowest bit, and of Enum, from zero
 }
 
-// Info describes a kind of event: its line in the table.
+// Info describes a kind of trace event: one row of the table.
 type Info struct {
 	Kind     Kind
 	Name     string
-	Group    string // part of the program that has it
+	Group    string // part of the program that records it
 	Sentence string // what it means, with its fields in braces
 	Fields   []Field
 }
 
-// Info returns the line of the table for k; nil if there is none.
+// Info returns the row of the table for k; nil if there is none.
 func (k Kind) Info() *Info {
 	if k == 0 || k >= kinds {
 		return nil
@@ -92,16 +92,16 @@ const (
 
 var groups = []string{groupAll, groupTask, groupSlot, groupComm, groupStore}
 
-// Modes are the names of the modes of accesses, by number. Package deps has the same.
+// Modes are the names of the modes of accesses, by number. They must equal those of package deps.
 var Modes = []string{"In", "Out", "InOut", "Concurrent", "Reduce", "Commutative"}
 
 // Reasons are the names of the reasons for which a task gives up its slot.
 var Reasons = []string{"wait", "block", "undeferred", "window", "outside"}
 
-// Collectives are the names of the collectives, by number. Package comm has the same.
+// Collectives are the names of the collectives, by number. They must equal those of package comm.
 var Collectives = []string{"none", "barrier", "bcast", "reduce", "allreduce", "scan", "gather", "scatter", "allgather", "alltoall"}
 
-// Fields that several events have.
+// Fields that several kinds have.
 var (
 	ofTask    = []Field{word(0, "task", Task)}
 	ofMessage = []Field{word(0, "request", Request), part(1, "peer", Rank, 0, 32), part(1, "tag", Tag, 32, 32),
@@ -111,8 +111,8 @@ var (
 	ofWindow = []Field{part(0, "window", Window, 0, 32)}
 )
 
-// table is the single place that says what events there are. Decoder, printer, checker, timeline
-// and docs/events.md are made from it.
+// table is the only list of the kinds of trace events. Decoder, printer, checker, timeline and
+// docs/events.md are made from it.
 var table = [kinds - 1]Info{
 	{Lost, "lost", groupAll, "{count} trace events were lost here because the ring buffer was full", []Field{word(0, "count", Number)}},
 
@@ -188,7 +188,7 @@ var table = [kinds - 1]Info{
 		part(1, "window", Window, 0, 32), part(1, "operation", Number, 32, 32), part(2, "flags", Flags, 0, 8, "completed", "failed")}},
 }
 
-// String returns the name of the kind, as the table has it.
+// String returns the kind's name in the table.
 func (k Kind) String() string {
 	if i := k.Info(); i != nil {
 		return i.Name
@@ -196,11 +196,11 @@ func (k Kind) String() string {
 	return fmt.Sprintf("kind %d", uint8(k))
 }
 
-// Kind says what happened. The numbers are those of recorded traces: they are never used again for
-// something else, and new ones are added at the end.
+// Kind says what happened. Its numbers are part of the trace format: a number is never reused, and
+// new kinds are added at the end.
 type Kind uint8
 
-// The kinds of events. table.go says what each has and means.
+// The kinds of trace events. The table has their fields and meanings.
 const (
 	Lost Kind = 1 + iota
 
@@ -245,7 +245,7 @@ const (
 	Accumulate
 	Durable
 
-	// What ties the parts together.
+	// More of the recording.
 	RunOfRank
 
 	// More of tasks.
@@ -258,7 +258,7 @@ const (
 	WindowRemoved
 	OperationDone
 
-	kinds // how many there are, plus one
+	kinds // the number of kinds, plus one
 )
 
 // Set is a set of kinds.
@@ -279,7 +279,7 @@ func Of(kinds ...Kind) Set {
 // Has reports whether k is in s.
 func (s Set) Has(k Kind) bool { return s>>k&1 != 0 }
 
-// Fails to compile when there are more kinds than a Set has bits.
+// This line fails to compile if there are more kinds than a Set has bits.
 const _ = uint(64 - kinds)
 
 // Markdown returns docs/events.md: the table as a page.

@@ -12,7 +12,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// Each kind has its own line, in order; its fields do not overlap, and are what the sentence names.
+// Each kind has its own row, in order. Its fields do not overlap, and its sentence names all of
+// them.
 func TestTable(t *testing.T) {
 	names := map[string]bool{}
 	for i, k := range Table() {
@@ -37,7 +38,7 @@ func TestTable(t *testing.T) {
 			require.Equal(t, f.Type == Flags || f.Type == Enum, f.Values != nil, "%s.%s", k.Name, f.Name)
 			delete(said, f.Name)
 		}
-		require.Empty(t, said, "%s: the sentence names fields that there are not", k.Name)
+		require.Empty(t, said, "%s: the sentence names unknown fields", k.Name)
 	}
 	require.Equal(t, "kind 0", Kind(0).String())
 	require.Equal(t, "kind 255", Kind(255).String())
@@ -76,7 +77,7 @@ func TestPacking(t *testing.T) {
 	require.Equal(t, int64(-1), get(Make(0, RecvPosted, 1, PeerB(3, -1), 0), "tag"))
 }
 
-// Of each event, what the functions pack, as the table reads it.
+// The table reads the fields of each kind as the functions pack them.
 func TestPackingOfEvents(t *testing.T) {
 	for _, c := range []struct {
 		r    Record
@@ -108,14 +109,14 @@ func TestPackingOfEvents(t *testing.T) {
 	require.Nil(t, Access.Info().Field("none"))
 }
 
-// The page says where the bits of a field are, unless it has the whole word.
+// The page gives the bits of a field, unless the field is a whole word.
 func TestFieldsOfPage(t *testing.T) {
 	i := Info{Fields: []Field{word(0, "a", Number), part(1, "b", Rank, 1, 63), part(2, "c", Enum, 0, 8, "x", "y")}}
 	require.Equal(t, "`a`: number, A; `b`: rank, B 1–63; `c`: one of, C 0–7 (x, y)", i.fields())
 	require.Equal(t, "–", new(Info).fields())
 }
 
-// A set has the kinds that it is made of, and All has each.
+// A set has the kinds that it was made of, and All has every kind.
 func TestSets(t *testing.T) {
 	require.Zero(t, Of())
 	for k := range Kind(64) {

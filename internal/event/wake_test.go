@@ -13,8 +13,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// still returns a recorder whose rings nobody empties.
-func still(ring int) *Recorder {
+// newUnreadRecorder returns a recorder without a reader goroutine.
+func newUnreadRecorder(ring int) *Recorder {
 	return &Recorder{opt: Options{Ring: ring, Wants: All}, clock: newClock(), work: make(chan struct{}, 1)}
 }
 
@@ -28,10 +28,10 @@ func (r *Recorder) woken() bool {
 	}
 }
 
-// A writer wakes the reader by the first record past the half, and by each that finds no room. It
-// looks at what the reader has done when what it knows of is used up, and no sooner.
+// A writer wakes the reader with the first record past the half, and with each record for which
+// there is no room. It loads tail when it reaches limit, and no sooner.
 func TestRingWakes(t *testing.T) {
-	rec := still(minRing)
+	rec := newUnreadRecorder(minRing)
 	r := rec.Ring(Location{Kind: SlotLocation})
 	const half = minRing / 2
 	put := func(n int) (wakes []int) {
@@ -57,14 +57,14 @@ func TestRingWakes(t *testing.T) {
 	require.Empty(t, put(half))
 	require.EqualValues(t, minRing+half, r.limit)
 	take()
-	require.Empty(t, put(half), "the reader is ahead")
+	require.Empty(t, put(half), "the reader has caught up")
 	require.Equal(t, []int{0}, put(1))
 	require.EqualValues(t, 3, r.losses())
 }
 
-// Records come in pieces of the ring, and room is given up piece by piece.
+// Records are passed in contiguous pieces of the ring, and each piece is freed after it was read.
 func TestRingTakes(t *testing.T) {
-	rec := still(minRing)
+	rec := newUnreadRecorder(minRing)
 	r := rec.Ring(Location{Kind: SlotLocation})
 	next, seen := uint64(0), uint64(0)
 	var pieces []int
@@ -75,7 +75,7 @@ func TestRingTakes(t *testing.T) {
 		}
 		pieces = nil
 		r.take(func(l []Record) {
-			require.Equal(t, seen, r.tail.Load(), "what is being read is not given up")
+			require.Equal(t, seen, r.tail.Load(), "a piece is not freed while it is read")
 			for i := range l {
 				require.Equal(t, seen, l[i].A)
 				seen++
@@ -94,9 +94,10 @@ func TestRingTakes(t *testing.T) {
 	require.Zero(t, r.losses())
 }
 
-// The same for a shared ring: it wakes once past the half, whatever the reader has had.
+// The same for a shared ring: it wakes the reader once past the half, whatever the reader has
+// consumed.
 func TestSharedWakes(t *testing.T) {
-	rec := still(minRing)
+	rec := newUnreadRecorder(minRing)
 	s := rec.Shared(Location{Kind: RankLocation})
 	put := func(n int) (wakes []int) {
 		for i := range n {
@@ -116,10 +117,10 @@ func TestSharedWakes(t *testing.T) {
 	}
 }
 
-// A cell that is claimed and not written holds up what comes after it, in the first round and
-// when there is a record of the round before in it.
+// A cell that is claimed and not filled holds up the cells after it: in the first round, and when
+// it still contains a record of the previous round.
 func TestSharedHeldUp(t *testing.T) {
-	rec := still(512)
+	rec := newUnreadRecorder(512)
 	s := rec.Shared(Location{Kind: RankLocation})
 	next, seen := uint64(0), uint64(0)
 	put := func(n int) {
@@ -130,7 +131,7 @@ func TestSharedHeldUp(t *testing.T) {
 	}
 	take := func() (batches []int) {
 		s.take(func(l []Record) {
-			require.Equal(t, seen+uint64(len(l)), s.tail.Load(), "what has been copied is given up")
+			require.Equal(t, seen+uint64(len(l)), s.tail.Load(), "copied cells are free")
 			for i := range l {
 				require.Equal(t, seen, l[i].A)
 				seen++
@@ -154,37 +155,37 @@ func TestSharedHeldUp(t *testing.T) {
 	require.Zero(t, s.losses())
 }
 
-// told is a sink that says what it is told.
-type told struct {
-	name string
-	log  *[]string
-	fail map[string]error
-	last Moment
-	came chan string // if not nil, it has each call
+// callLog is a sink that logs its calls.
+type callLog struct {
+	name  string
+	log   *[]string
+	fail  map[string]error
+	last  Moment
+	calls chan string // if not nil, receives each call
 }
 
-func (k *told) say(format string, args ...any) {
+func (k *callLog) note(format string, args ...any) {
 	s := k.name + " " + fmt.Sprintf(format, args...)
 	*k.log = append(*k.log, s)
-	if k.came != nil {
-		k.came <- s
+	if k.calls != nil {
+		k.calls <- s
 	}
 }
-func (k *told) Begin(*Recorder) { k.say("begin") }
-func (k *told) Events(s *Source, l []Record) {
+func (k *callLog) Begin(*Recorder) { k.note("begin") }
+func (k *callLog) Events(s *Source, l []Record) {
 	for i := range l {
-		k.say("%d: %v %d", s.ID, l[i].Kind(), l[i].A)
+		k.note("%d: %v %d", s.ID, l[i].Kind(), l[i].A)
 	}
 }
-func (k *told) Flush(m Moment) error { k.last = m; k.say("flush"); return k.fail["flush"] }
-func (k *told) Idle() error          { k.say("idle"); return k.fail["idle"] }
-func (k *told) Close() error         { k.say("close"); return k.fail["close"] }
+func (k *callLog) Flush(m Moment) error { k.last = m; k.note("flush"); return k.fail["flush"] }
+func (k *callLog) Idle() error          { k.note("idle"); return k.fail["idle"] }
+func (k *callLog) Close() error         { k.note("close"); return k.fail["close"] }
 
-// What sinks are told, in order: sources one after the other, losses behind what came before them
-// and once, a flush behind all of it, idle behind a flush, and the end last.
-func TestWhatSinksAreTold(t *testing.T) {
+// The order of calls of sinks: sources one after another; losses once, after the records of their
+// source; a flush after all records; idle after a flush; close last.
+func TestSinkCalls(t *testing.T) {
 	var log []string
-	a, b := &told{name: "a", log: &log}, &told{name: "b", log: &log}
+	a, b := &callLog{name: "a", log: &log}, &callLog{name: "b", log: &log}
 	said := func() (l []string) { l, log = log, nil; return l }
 	rec, err := New(Options{Ring: minRing, Sinks: []Sink{a, b}, Every: 1 << 40})
 	require.NoError(t, err)
@@ -216,7 +217,7 @@ func TestWhatSinksAreTold(t *testing.T) {
 	rec.Detach()
 	require.Equal(t, []string{"a 0: lost 3", "b 0: lost 3", "a 1: matched 9", "b 1: matched 9", "a 1: lost 4", "b 1: lost 4", "a flush", "b flush", "a idle", "b idle"}, said())
 	require.NoError(t, rec.Flush())
-	require.Equal(t, []string{"a flush", "b flush"}, said(), "losses are told once")
+	require.Equal(t, []string{"a flush", "b flush"}, said(), "losses are reported once")
 	require.EqualValues(t, 7, rec.Lost())
 	require.Len(t, rec.rings, 1)
 	two.lost.Add(2)
@@ -233,13 +234,13 @@ func TestWhatSinksAreTold(t *testing.T) {
 	require.Empty(t, said(), "the recording is over")
 }
 
-// Of several errors the first is kept, until the end: what fails there is told besides, unless it
-// has been told.
+// The first error of several is kept until the end. An error of Close is added, unless it is the
+// same.
 func TestFirstErrorOfSinks(t *testing.T) {
 	flush, idle, end, late := errors.New("flush"), errors.New("idle"), errors.New("end"), errors.New("late")
 	var log []string
-	a := &told{log: &log, fail: map[string]error{}}
-	b := &told{log: &log, fail: map[string]error{"close": late}}
+	a := &callLog{log: &log, fail: map[string]error{}}
+	b := &callLog{log: &log, fail: map[string]error{"close": late}}
 	rec, err := New(Options{Sinks: []Sink{a, b}, Every: 1 << 40})
 	require.NoError(t, err)
 	require.NoError(t, rec.Flush())
@@ -261,8 +262,8 @@ func TestFirstErrorOfSinks(t *testing.T) {
 	require.True(t, rec.Close() == flush, "an end without an error adds none")
 }
 
-// Several may close a recording, at once: each call comes back when the sinks are closed, and the
-// goroutine that has read is over.
+// Several goroutines may close a recording at once: each call returns after the sinks are closed
+// and the reader goroutine has ended.
 func TestCloseAtOnce(t *testing.T) {
 	for range 20 {
 		k := &kept{}
@@ -289,9 +290,9 @@ func TestCloseAtOnce(t *testing.T) {
 }
 
 // A writer that waits for room wakes the reader, which makes it.
-func TestAwaits(t *testing.T) {
+func TestWaitForRoom(t *testing.T) {
 	for _, eager := range []bool{false, true} {
-		rec := still(minRing)
+		rec := newUnreadRecorder(minRing)
 		rec.opt.Patient = !eager
 		rec.eager.Store(eager)
 		own, shared := rec.Ring(Location{Kind: SlotLocation}), rec.Shared(Location{Kind: RankLocation})
@@ -311,7 +312,7 @@ func TestAwaits(t *testing.T) {
 			<-done
 			require.Zero(t, own.losses()+shared.losses(), name)
 		}
-		rec.deaf.Store(true)
+		rec.closing.Store(true)
 		for range 2 * minRing {
 			own.Put(1, Parked, 0, 0, 0)
 		}
@@ -319,38 +320,38 @@ func TestAwaits(t *testing.T) {
 	}
 }
 
-// The reader empties a ring when that is half full, and has the sinks write from time to time,
-// though nobody asks for it.
+// The reader empties a ring that is half full, and flushes the sinks at intervals, without any
+// call.
 func TestReader(t *testing.T) {
 	for _, c := range []struct {
 		every time.Duration
 		put   int
 		want  string
 	}{{1 << 40, minRing/2 + 1, " 0: parked 31"}, {time.Millisecond, 1, " flush"}} {
-		// the last is put after the wake
+		// the last record is put after the wake
 		var log []string
-		k := &told{log: &log, came: make(chan string, 4*minRing)}
+		k := &callLog{log: &log, calls: make(chan string, 4*minRing)}
 		rec, err := New(Options{Ring: minRing, Sinks: []Sink{k}, Every: c.every})
 		require.NoError(t, err)
 		r := rec.Ring(Location{Kind: SlotLocation})
 		for i := range uint64(c.put) {
 			r.Put(1, Parked, i, 0, 0)
 		}
-		for s := range k.came {
+		for s := range k.calls {
 			if s == c.want {
 				break
 			}
 		}
-		go func() { // the sink may be told more than the channel holds
-			for range k.came {
+		go func() { // the log may be longer than the channel
+			for range k.calls {
 			}
 		}()
 		require.NoError(t, rec.Close())
-		close(k.came)
+		close(k.calls)
 	}
 }
 
-// What options say, and what they leave open.
+// Options and their defaults.
 func TestOptions(t *testing.T) {
 	rec, err := New(Options{})
 	require.NoError(t, err)
@@ -390,14 +391,14 @@ func TestOptions(t *testing.T) {
 	}
 }
 
-// Numbers are given once each, whoever asks at the same time.
+// Each number is given once, also to concurrent callers.
 func TestNumbersHammer(t *testing.T) {
-	const askers, times = 4, 2000
+	const callers, times = 4, 2000
 	rec, err := New(Options{})
 	require.NoError(t, err)
-	var all [askers][]uint64
+	var all [callers][]uint64
 	var wg sync.WaitGroup
-	for i := range askers {
+	for i := range callers {
 		wg.Go(func() {
 			for range times {
 				first := rec.TaskIDs(3)
@@ -414,5 +415,5 @@ func TestNumbersHammer(t *testing.T) {
 			seen[n] = true
 		}
 	}
-	require.Len(t, seen, 5*askers*times)
+	require.Len(t, seen, 5*callers*times)
 }
