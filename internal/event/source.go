@@ -39,8 +39,8 @@ func (k LocationKind) String() string {
 
 // Source is a ring as sinks see it. Its records arrive in the order in which they were put.
 type Source struct {
-	ID       int // number in the recording: 0, 1, …
-	Location Location
+	ID       int      // number in the recording: 0, 1, …
+	Location Location `json:"Place"` // the field's name in the trace format
 }
 
 // source is the part that both kinds of rings share.

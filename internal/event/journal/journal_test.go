@@ -66,7 +66,15 @@ func TestRoundTrip(t *testing.T) {
 	require.Equal(t, event.Location{Kind: event.SlotLocation, Group: 1, Index: 3}, r.Sources[0].Location)
 }
 
-// Both ways of writing records are one.
+// The JSON blocks have the names that docs/trace-format.md gives.
+func TestNamesOfTheFormat(t *testing.T) {
+	file := string(small(t))
+	require.Contains(t, file, `{"ID":0,"Place":{"Kind":1,"Group":1,"Index":3}}`)
+	require.Contains(t, file, `{"ID":1,"Label":"one","Where":""}`)
+	require.Regexp(t, `{"Program":".+","Process":\d+,"Host":".+","Boot":".*","Clock":"\w+","Rank":2,"Ranks":4,"Start":{"Ticks":\d+,"Wall":\d+}}`, file)
+}
+
+// Both ways of writing records give the same bytes.
 func TestRecordBytes(t *testing.T) {
 	r := event.Make(1<<55+3, event.Matched, 1, 1<<63, 0x0102030405060708)
 	require.Equal(t, appendRecord(nil, &r), appendRecords(nil, []event.Record{r}))
