@@ -121,7 +121,7 @@ func TestEnvironment(t *testing.T) {
 	if _, err := os.Stat(full); err == nil {
 		out, err = start(trace.EnvFile + "=" + full)
 		require.NoError(t, err, out)
-		require.Equal(t, "weft: WEFT_TRACE=/dev/full: the recording is not whole: write /dev/full: no space left on device\n", out, "once, though the program says nothing of traces")
+		require.Equal(t, "weft: WEFT_TRACE=/dev/full: the recording is incomplete: write /dev/full: no space left on device\n", out, "once, though the program says nothing of traces")
 	}
 }
 

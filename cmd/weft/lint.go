@@ -87,7 +87,7 @@ func lintable(args []string) (remark string, err error) {
 	if err != nil {
 		return remark, nil // not made by Go
 	}
-	switch lint, uses := madeFor(info); {
+	switch lint, uses := lintBuild(info); {
 	case lint, info.Path == "weft/cmd/weft":
 		return "", nil
 	case uses:
@@ -97,7 +97,7 @@ func lintable(args []string) (remark string, err error) {
 }
 
 // madeFor reports whether a program is built for lint mode, and whether it uses weft.
-func madeFor(info *buildinfo.BuildInfo) (lint, uses bool) {
+func lintBuild(info *buildinfo.BuildInfo) (lint, uses bool) {
 	set := map[string]string{}
 	for _, s := range info.Settings {
 		set[s.Key] = s.Value

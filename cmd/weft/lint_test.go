@@ -125,7 +125,7 @@ func TestWhatAProgramIsMadeFor(t *testing.T) {
 		{buildinfo.BuildInfo{Settings: []debug.BuildSetting{{Key: "-tags", Value: "weftlint"}}}, false, false},
 		{buildinfo.BuildInfo{Settings: []debug.BuildSetting{{Key: "-race", Value: "true"}, {Key: "-tags", Value: "weftlinter"}}}, false, false},
 	} {
-		lint, uses := madeFor(&c.info)
+		lint, uses := lintBuild(&c.info)
 		require.Equal(t, c.lint, lint, "%+v", c.info)
 		require.Equal(t, c.uses, uses, "%+v", c.info)
 	}

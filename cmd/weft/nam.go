@@ -87,7 +87,7 @@ frees it or ends. What was removed cannot be brought back.`,
 		RunE: f.each("removed", func(s *nam.Store, name string) error { return f.explain(s, s.Remove(name)) }),
 	}
 	cmd.AddCommand(ls, stat, rm, f.restoreCommand())
-	cmd.AddCommand(f.asideCommands()...)
+	cmd.AddCommand(f.recoveryCommands()...)
 	return cmd
 }
 

@@ -48,7 +48,7 @@ whose name is in use gets another one with --as, as does one of layout 1, of whi
 	return c
 }
 
-func (f *namFlags) asideCommands() []*cobra.Command {
+func (f *namFlags) recoveryCommands() []*cobra.Command {
 	return []*cobra.Command{
 		{
 			Use:   "drop NAME|ID...",

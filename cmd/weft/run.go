@@ -88,7 +88,7 @@ func newRun() *cobra.Command {
 			if err != nil {
 				return usageError{err}
 			}
-			report(cmd.ErrOrStderr(), &spec.Spec)
+			reportUnknownVariables(cmd.ErrOrStderr(), &spec.Spec)
 			return runTraced(cmd.ErrOrStderr(), spec)
 		},
 	}
@@ -96,7 +96,7 @@ func newRun() *cobra.Command {
 
 // report says which names in the environment of the job mean nothing. The ranks, which do that too,
 // are told.
-func report(w io.Writer, spec *job.Spec) {
+func reportUnknownVariables(w io.Writer, spec *job.Spec) {
 	environ := os.Environ()
 	for _, p := range spec.Parts {
 		environ = append(environ, p.Env...)

@@ -104,7 +104,7 @@ func ofRecordings(do func(cmd *cobra.Command, names []string) error) func(*cobra
 }
 
 func checkTrace(out, errOut io.Writer, names []string) error {
-	if err := tell(errOut, names); err != nil {
+	if err := printNotes(errOut, names); err != nil {
 		return err
 	}
 	seen, partial, err := check.Files(check.Options{}, names...)
@@ -148,7 +148,7 @@ func printTrace(out io.Writer, names []string) error {
 
 // writeTimeline makes a timeline as by writeOutput, and says what is to be known of it.
 func writeTimeline(out, errOut io.Writer, file string, names []string) error {
-	if err := tell(errOut, names); err != nil {
+	if err := printNotes(errOut, names); err != nil {
 		return err
 	}
 	return writeOutput(out, file, names, func(w io.Writer) error { return timeline.Write(w, names...) })
@@ -171,7 +171,7 @@ func drawTimeline(out io.Writer, file string, names []string, v timeline.View) e
 
 // tell says of recordings how the times of several machines were compared, which may not belong to
 // the others, and which ranks are missing.
-func tell(errOut io.Writer, names []string) error {
+func printNotes(errOut io.Writer, names []string) error {
 	set, err := replay.Open(names...)
 	if err != nil {
 		return err

@@ -38,7 +38,7 @@ func command(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	}
 	err := program(ctx, args, stdout, stderr)
 	var usage *conf.UsageError
-	var elsewhere *toldElsewhere
+	var elsewhere *reportedElsewhere
 	status := exitFailed
 	if errors.As(err, &usage) {
 		status = exitUsage

@@ -22,10 +22,10 @@ import (
 // settings, the result, and mistakes, which all ranks find alike or one of them alone.
 
 // toldElsewhere is an error of which another process tells.
-type toldElsewhere struct{ err error }
+type reportedElsewhere struct{ err error }
 
-func (e *toldElsewhere) Error() string { return e.err.Error() }
-func (e *toldElsewhere) Unwrap() error { return e.err }
+func (e *reportedElsewhere) Error() string { return e.err.Error() }
+func (e *reportedElsewhere) Unwrap() error { return e.err }
 
 // runLaunched is the first program as one rank of several. perr is what is wrong with its command
 // line.
@@ -70,16 +70,16 @@ func runLaunched(ctx context.Context, rank int, cfg *conf.Run, perr error, stdou
 	}
 	if refused != nil {
 		if err = refused; !root {
-			err = &toldElsewhere{err}
+			err = &reportedElsewhere{err}
 		}
 		return err
 	}
-	return tellOnce(rank, err)
+	return reportOnce(rank, err)
 }
 
 // tellOnce decides which process tells of an error that ended the run: the one of the rank that has
 // it or, if that rank is lost, the first of the others; rank 0 if it is nobody's.
-func tellOnce(rank int, err error) error {
+func reportOnce(rank int, err error) error {
 	if err == nil {
 		return nil
 	}
@@ -94,13 +94,13 @@ func tellOnce(rank int, err error) error {
 		}
 	}
 	if rank != teller {
-		return &toldElsewhere{err}
+		return &reportedElsewhere{err}
 	}
 	return err
 }
 
 // card is what each rank tells the others before they begin.
-type card struct {
+type readiness struct {
 	verdict int64  // of this rank's preparations
 	flags   uint64 // what must be the same on all ranks
 	text    [1 << 10]byte
@@ -115,7 +115,7 @@ const (
 // begin returns what is wrong with the preparations of any rank, the same on all of them; err is
 // that the ranks cannot talk. If all is well, all ranks have the name of the window.
 func (h *heat) begin(c *comm.Comm, mine error) (refused, err error) {
-	var me card
+	var me readiness
 	var usage *conf.UsageError
 	switch {
 	case errors.As(mine, &usage):
@@ -129,8 +129,8 @@ func (h *heat) begin(c *comm.Comm, mine error) (refused, err error) {
 		me.flags = flagsOf(h.cfg)
 		copy(me.text[:], h.window)
 	}
-	cards := make([]card, c.Size())
-	if err := c.Allgather(comm.Of([]card{me}), comm.Of(cards)); err != nil {
+	cards := make([]readiness, c.Size())
+	if err := c.Allgather(comm.Of([]readiness{me}), comm.Of(cards)); err != nil {
 		return nil, err
 	}
 	status := fine
@@ -162,7 +162,7 @@ func (h *heat) begin(c *comm.Comm, mine error) (refused, err error) {
 	return err, nil
 }
 
-func sameText(cards []card) bool {
+func sameText(cards []readiness) bool {
 	for r := range cards {
 		if cards[r].text != cards[0].text {
 			return false

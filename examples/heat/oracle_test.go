@@ -29,7 +29,7 @@ func watched(tests func() int) (status int) {
 		err = oracle.End(rec)
 	}
 	if err != nil {
-		_, _ = fmt.Fprintln(os.Stderr, "FAIL: what was recorded is not legal:", err)
+		_, _ = fmt.Fprintln(os.Stderr, "FAIL: the recording is not legal:", err)
 		return 1
 	}
 	return status

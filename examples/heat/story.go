@@ -24,16 +24,16 @@ func newStory(cfg *conf.Run, stdout, stderr io.Writer) *story {
 	return &story{cfg, stderr}
 }
 
-func (s *story) say(format string, args ...any) { _, _ = fmt.Fprintf(s.w, format+"\n", args...) }
+func (s *story) printf(format string, args ...any) { _, _ = fmt.Fprintf(s.w, format+"\n", args...) }
 
 // before is told at the start.
 func (s *story) before(h *heat, page string) {
 	if page != "" {
-		s.say("heat: the tasks are shown at http://%s/", page)
+		s.printf("heat: the tasks are shown at http://%s/", page)
 	}
 	if !s.cfg.Bare {
 		if h.store != nil {
-			s.say("heat: snapshots go to window %s in %s", h.window, h.store.Dir())
+			s.printf("heat: snapshots go to window %s in %s", h.window, h.store.Dir())
 		}
 		return
 	}
@@ -42,7 +42,7 @@ func (s *story) before(h *heat, page string) {
 	if s.cfg.Launched {
 		where = " in processes of their own"
 	}
-	s.say("Warmth spreads over a plate of %d x %d cells: %d time steps, %d ranks%s, blocks of %d x %d, variant %s.",
+	s.printf("Warmth spreads over a plate of %d x %d cells: %d time steps, %d ranks%s, blocks of %d x %d, variant %s.",
 		l.Rows, l.Cols, s.cfg.Timesteps, l.Ranks, where, l.RowBlock, l.ColBlock, s.cfg.Variant)
 }
 
@@ -50,23 +50,23 @@ func (s *story) before(h *heat, page string) {
 func (s *story) after(h *heat) {
 	if !s.cfg.Bare {
 		if s.cfg.Check {
-			s.say("heat: check passed: equal to a sequential sweep, bit by bit")
+			s.printf("heat: check passed: equal to a sequential sweep, bit by bit")
 		}
 		if s.cfg.GIF != "" {
-			s.say("heat: wrote %s", s.cfg.GIF)
+			s.printf("heat: wrote %s", s.cfg.GIF)
 		}
 		return
 	}
-	s.say("Checked: equal to a sequential sweep, bit by bit.")
-	s.say("Snapshots: %d, in network-attached memory: window %s in %s.", s.cfg.SnapshotCount(), h.window, h.store.Dir())
-	s.say("Picture: %s, made from these.", s.cfg.GIF)
-	s.say("")
-	s.say("What to try next, in this order:")
-	s.say("  go run ./examples/heat view -window %s -gif again.gif   # the second program, on its own", word(h.window))
+	s.printf("Checked: equal to a sequential sweep, bit by bit.")
+	s.printf("Snapshots: %d, in network-attached memory: window %s in %s.", s.cfg.SnapshotCount(), h.window, h.store.Dir())
+	s.printf("Picture: %s, made from these.", s.cfg.GIF)
+	s.printf("")
+	s.printf("What to try next, in this order:")
+	s.printf("  go run ./examples/heat view -window %s -gif again.gif   # the second program, on its own", word(h.window))
 	// Without snapshots, since a run that makes a window of its own removes this one.
-	s.say("  go run ./examples/heat -variant tampirma -ranks 3 -size 1024 -bs 128 -timesteps 50 -nam-freq 0 -check")
+	s.printf("  go run ./examples/heat -variant tampirma -ranks 3 -size 1024 -bs 128 -timesteps 50 -nam-freq 0 -check")
 	mine := freeName(h.store, "mine")
-	s.say("  go run ./examples/heat -window %s -gif %s.gif   # a window that later runs leave alone", mine, mine)
-	s.say("  %s", removeCommand(h.store, h.window))
-	s.say("  go run ./examples/heat -h")
+	s.printf("  go run ./examples/heat -window %s -gif %s.gif   # a window that later runs leave alone", mine, mine)
+	s.printf("  %s", removeCommand(h.store, h.window))
+	s.printf("  go run ./examples/heat -h")
 }

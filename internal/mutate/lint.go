@@ -82,7 +82,7 @@ func (r *runner) findLint(ctx context.Context) (list []test, err error) {
 		names = slices.DeleteFunc(names, func(n string) bool { return !strings.HasPrefix(n, p.prefix) })
 		began := time.Now()
 		if o := r.runTests(ctx, dir, r.words(bin, linting), lintTime, []string{"-test.run", "^" + p.prefix}); o.failed {
-			r.say("the tests of lint mode in %s kill nothing, since one %s by itself: %s", p.path, o.how, o.test)
+			r.logf("the tests of lint mode in %s kill nothing, since one %s by itself: %s", p.path, o.how, o.test)
 			continue
 		}
 		for _, n := range names {

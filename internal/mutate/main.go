@@ -245,7 +245,7 @@ func resume(file string, want results) (*os.File, []*verdict, error) {
 
 // measure judges mutants of all parts.
 func (r *runner) measure(ctx context.Context, o *options, parts []*part, stdout io.Writer) error {
-	r.say("seed %d", o.seed)
+	r.logf("seed %d", o.seed)
 	if o.list {
 		for _, t := range turnsOf(parts, o) {
 			for range t.left {
@@ -281,7 +281,7 @@ func (r *runner) measure(ctx context.Context, o *options, parts []*part, stdout 
 		return err
 	}
 	for _, t := range x.Unfit {
-		r.say("%s fails by itself, or takes too long: it kills nothing", t)
+		r.logf("%s fails by itself, or takes too long: it kills nothing", t)
 	}
 
 	known := map[int]*verdict{}
@@ -366,7 +366,7 @@ func (r *runner) judgeAll(ctx context.Context, round []*drawn, x *reach, file io
 			mu.Lock()
 			defer mu.Unlock()
 			d.v = v
-			r.say("%v", v)
+			r.logf("%v", v)
 			return json.NewEncoder(file).Encode(v)
 		})
 	}

@@ -36,12 +36,12 @@ type part struct {
 	path  string
 	dir   string // relative to the root, with ./
 	lines int
-	sites map[string][]place // by operator
+	sites map[string][]location // by operator
 	left  int                // of all of them
 }
 
 // place is a site in its file.
-type place struct {
+type location struct {
 	site
 	file string
 	src  []byte
@@ -65,7 +65,7 @@ func load(root string, patterns, only, kinds []string) ([]*part, error) {
 		if len(pkg.Errors) > 0 {
 			return nil, fmt.Errorf("%s: %w", pkg.PkgPath, pkg.Errors[0])
 		}
-		p := &part{path: pkg.PkgPath, sites: map[string][]place{}}
+		p := &part{path: pkg.PkgPath, sites: map[string][]location{}}
 		for i, f := range pkg.Syntax {
 			name, err := filepath.Rel(root, pkg.CompiledGoFiles[i])
 			if err != nil || strings.HasPrefix(name, "..") { // made by the Go command
@@ -83,7 +83,7 @@ func load(root string, patterns, only, kinds []string) ([]*part, error) {
 			p.lines += bytes.Count(src, []byte{'\n'})
 			for _, s := range sitesOf(pkg, f, src) {
 				if slices.Contains(kinds, s.operator) {
-					p.sites[s.operator] = append(p.sites[s.operator], place{s, name, src, f})
+					p.sites[s.operator] = append(p.sites[s.operator], location{s, name, src, f})
 					p.left++
 				}
 			}
@@ -116,13 +116,13 @@ func quotas(parts []*part, n int) []int {
 
 // draw takes a place by lot. Operators with many places are drawn more often, but not so much
 // more often as they have more.
-func (p *part) draw(rng *rand.Rand) (place, bool) {
+func (p *part) draw(rng *rand.Rand) (location, bool) {
 	sum := 0.0
 	for _, o := range operators {
 		sum += math.Sqrt(float64(len(p.sites[o])))
 	}
 	if sum == 0 {
-		return place{}, false
+		return location{}, false
 	}
 	at := rng.Float64() * sum
 	last := ""
@@ -144,7 +144,7 @@ func (p *part) draw(rng *rand.Rand) (place, bool) {
 }
 
 // mutant makes the change.
-func (p *part) mutant(x place) *mutant {
+func (p *part) mutant(x location) *mutant {
 	m := &mutant{Package: p.path, File: x.file, Operator: x.operator}
 	line := func(at int) int { return 1 + bytes.Count(x.src[:at], []byte{'\n'}) }
 	m.Line, m.Lines = line(x.begin), [2]int{line(x.begin), line(x.end)}

@@ -63,7 +63,7 @@ func sitesIn(t *testing.T, body string) map[string][]string {
 		}
 		out := src[len(head):s.begin] + s.text + src[s.end:]
 		by[s.operator] = append(by[s.operator], strings.TrimSuffix(out, "\n}\n"))
-		m := (&part{}).mutant(place{s, "p.go", []byte(src), f})
+		m := (&part{}).mutant(location{s, "p.go", []byte(src), f})
 		_, err := parser.ParseFile(token.NewFileSet(), "p.go", m.src, 0)
 		require.NoError(t, err, "%s", m.src)
 		require.NotEmpty(t, m.Diff)

@@ -148,7 +148,7 @@ func (r *runner) reachOf(ctx context.Context, parts []*part, file string) (*reac
 	}
 	x := &reach{Hash: hash, Lines: map[string]map[int][]int{}}
 	for i, p := range list {
-		r.say("coverage of %s's tests (%d of %d)", p.ImportPath, i+1, len(list))
+		r.logf("coverage of %s's tests (%d of %d)", p.ImportPath, i+1, len(list))
 		if err := r.coverage(ctx, x, p, parts, ""); err != nil {
 			return nil, err
 		}
@@ -157,7 +157,7 @@ func (r *runner) reachOf(ctx context.Context, parts []*part, file string) (*reac
 		if !slices.ContainsFunc(parts, func(q *part) bool { return q.path == p.ImportPath }) || !hasInTests(p.Dir, "func TestExplore") {
 			continue
 		}
-		r.say("coverage of %s's explorations", p.ImportPath)
+		r.logf("coverage of %s's explorations", p.ImportPath)
 		if err := r.coverage(ctx, x, p, parts, exploring); err != nil {
 			return nil, err
 		}

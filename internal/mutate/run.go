@@ -42,7 +42,7 @@ type runner struct {
 	broken error // why tests could not be run: what they seem to say is no verdict; guarded by mu
 }
 
-func (r *runner) say(format string, args ...any) {
+func (r *runner) logf(format string, args ...any) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	fmt.Fprintf(r.progress, "mutate: "+format+"\n", args...)

@@ -64,7 +64,7 @@ func (f *function) copyOf(v *types.Var) (what string) {
 				break
 			}
 			for i, e := range n.Lhs {
-				if f.defines(e, v) && f.place(n.Rhs[i]) != nil {
+				if f.defines(e, v) && f.variable(n.Rhs[i]) != nil {
 					what = "a copy of " + types.ExprString(n.Rhs[i])
 				}
 			}

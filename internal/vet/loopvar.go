@@ -142,7 +142,7 @@ func (f *function) loopOf(v *types.Var) (loop ast.Stmt, elements string) {
 				loop = n
 				switch f.pass.TypesInfo.TypeOf(n.X).Underlying().(type) {
 				case *types.Slice, *types.Array, *types.Pointer:
-					if f.place(n.X) != nil {
+					if f.variable(n.X) != nil {
 						elements = types.ExprString(n.X)
 					}
 				}

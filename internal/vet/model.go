@@ -149,7 +149,7 @@ func (f *function) access(e ast.Expr) *access {
 	if fn := f.callee(s); fn == nil || fn.Name() != "Slice" {
 		return nil
 	}
-	a := f.place(s.Args[0])
+	a := f.variable(s.Args[0])
 	if a == nil {
 		return nil
 	}
@@ -166,7 +166,7 @@ func (f *function) named(mode string, e, pointer ast.Expr) *access {
 	pointer = ast.Unparen(pointer)
 	var a *access
 	if u, ok := pointer.(*ast.UnaryExpr); ok && u.Op == token.AND {
-		a = f.place(u.X)
+		a = f.variable(u.X)
 	} else if id, ok := pointer.(*ast.Ident); ok {
 		if v, ok := f.pass.TypesInfo.Uses[id].(*types.Var); ok {
 			a = &access{v: v, data: true, whole: true, of: id}
@@ -179,7 +179,7 @@ func (f *function) named(mode string, e, pointer ast.Expr) *access {
 }
 
 // place returns which variable an expression begins with, and whether it leaves its memory.
-func (f *function) place(e ast.Expr) *access {
+func (f *function) variable(e ast.Expr) *access {
 	info := f.pass.TypesInfo
 	a := &access{of: e, whole: true}
 	for {

@@ -23,64 +23,64 @@ func New(o Options) *Checker {
 	if o.Name == nil {
 		o.Name = func(_ int, spec uint32) string { return fmt.Sprintf("origin %d", spec) }
 	}
-	return &Checker{opt: o, tasks: map[key]*task{}, gone: map[key]uint64{}, failed: map[key]bool{}, slots: map[slotKey]*slot{}, requests: map[key]*request{}, under: map[replay.Message]int{}, windows: map[windowKey]*window{}}
+	return &Checker{opt: o, tasks: map[key]*task{}, gone: map[key]uint64{}, failed: map[key]bool{}, slots: map[slotKey]*slot{}, requests: map[key]*request{}, inFlight: map[replay.Message]int{}, windows: map[windowKey]*window{}}
 }
 
-// Event takes the next event.
+// Event checks the next record.
 func (c *Checker) Event(e *replay.Event) {
 	if c.seen++; c.seen == 1 {
 		c.start = e.Time
 	}
 	c.expire(e.Time)
-	if c.isLate(e, len(c.late)) {
-		c.late = append(c.late, waiting{*e, nil})
+	if c.mustWait(e, len(c.deferred)) {
+		c.deferred = append(c.deferred, waiting{*e, nil})
 		return
 	}
 	if why := c.step(e); why != nil {
-		c.late = append(c.late, waiting{*e, why})
+		c.deferred = append(c.deferred, waiting{*e, why})
 		return
 	}
 	c.retry()
 }
 
-// isLate reports whether something of e's source is among the first n that wait: then e waits, too,
-// since the order within a source is certain.
-func (c *Checker) isLate(e *replay.Event, n int) bool {
-	return slices.ContainsFunc(c.late[:n], func(w waiting) bool { return w.e.Process == e.Process && w.e.Source.ID == e.Source.ID })
+// mustWait reports whether a record of e's source is among the first n deferred ones. Then e must
+// wait, too, since the order within a source is certain.
+func (c *Checker) mustWait(e *replay.Event, n int) bool {
+	return slices.ContainsFunc(c.deferred[:n], func(w waiting) bool { return w.e.Process == e.Process && w.e.Source.ID == e.Source.ID })
 }
 
-// retry takes what waits, as far as it has become legal.
+// retry applies the deferred records that have become legal.
 func (c *Checker) retry() {
-	for i := 0; i < len(c.late); i++ {
-		w := &c.late[i]
-		if c.isLate(&w.e, i) {
+	for i := 0; i < len(c.deferred); i++ {
+		w := &c.deferred[i]
+		if c.mustWait(&w.e, i) {
 			continue
 		}
 		if w.why = c.step(&w.e); w.why == nil {
-			c.late = slices.Delete(c.late, i, i+1)
+			c.deferred = slices.Delete(c.deferred, i, i+1)
 			i = -1
 		}
 	}
 }
 
-// expire makes findings of what has waited too long.
+// expire reports the records that have been deferred for longer than Slack.
 func (c *Checker) expire(now int64) {
-	for len(c.late) > 0 && now-c.late[0].e.Time > int64(c.opt.Slack) {
-		w := c.late[0]
-		c.late = c.late[1:]
+	for len(c.deferred) > 0 && now-c.deferred[0].e.Time > int64(c.opt.Slack) {
+		w := c.deferred[0]
+		c.deferred = c.deferred[1:]
 		c.find(&w.e, w.why)
 		c.retry()
 	}
 }
 
-// find makes a finding of an event.
+// find reports a record as a finding.
 func (c *Checker) find(e *replay.Event, why error) {
 	what := event.Sentence(&e.Record, func(spec uint32) string { return c.opt.Name(e.Process, spec) })
 	c.keep(fmt.Errorf("at %v, %s %d%s: %s: %w", time.Duration(e.Time-c.start), e.Source.Location.Kind, e.Source.Location.Index,
 		of(e.Process), what, why))
 }
 
-// keep keeps a finding, unless there are enough.
+// keep stores a finding, unless there are Most already.
 func (c *Checker) keep(found error) {
 	if len(c.found) >= c.opt.Most {
 		c.more++
@@ -89,7 +89,7 @@ func (c *Checker) keep(found error) {
 	c.found = append(c.found, found)
 }
 
-// step takes an event if it is legal, and otherwise says why not and changes nothing.
+// step applies a record if it is legal. Otherwise it changes nothing and returns the reason.
 func (c *Checker) step(e *replay.Event) error {
 	switch k := e.Kind(); {
 	case k == event.Lost:
@@ -109,7 +109,8 @@ func (c *Checker) step(e *replay.Event) error {
 	return nil
 }
 
-// partially is step where events are missing: what is over stays over, and a number is given once.
+// partially is step for a recording with losses: nothing may happen to a task that is complete, and
+// a number is given to one task only.
 func (c *Checker) partially(e *replay.Event) error {
 	if (e.Kind() < event.Spawned || e.Kind() > event.HoldDown) && e.Kind() != event.Refused {
 		return nil
@@ -118,9 +119,9 @@ func (c *Checker) partially(e *replay.Event) error {
 	t := c.task(id)
 	switch {
 	case t != nil && t.state == over:
-		return t.illegal("it is over")
+		return t.illegal("nothing may follow")
 	case t != nil && (e.Kind() == event.Spawned || e.Kind() == event.Again):
-		return t.illegal("a number is given once")
+		return t.illegal("the number is in use or was used before")
 	case e.Kind() == event.Completed, e.Kind() == event.Refused, e.Kind() == event.Ended && e.C&event.EndedCompleted != 0:
 		c.forget(id)
 	case t == nil:
@@ -129,7 +130,7 @@ func (c *Checker) partially(e *replay.Event) error {
 	return nil
 }
 
-// End says that there are no more events.
+// End reports the deferred records and everything unfinished. It must follow the last record.
 func (c *Checker) End() {
 	c.expire(math.MaxInt64)
 	if c.opt.Partial {
@@ -149,8 +150,9 @@ func (c *Checker) Err() error {
 	return err
 }
 
-// Sink returns a sink that checks a recording while it is made: its recorder's Close returns the
-// findings. If events are lost, nothing is found: what contradicts the rest may be due to that.
+// Sink returns a sink that checks a recording while it is made; its recorder's Close returns the
+// findings. If records were lost, it returns none: the lost records may have caused a
+// contradiction.
 func Sink(o Options) *replay.Sink {
 	c := New(o)
 	return &replay.Sink{Out: c.Event, Over: func() error {
@@ -161,10 +163,10 @@ func Sink(o Options) *replay.Sink {
 	}}
 }
 
-// Files checks the traces of one run. It returns how many events there were, whether some are known
-// to be missing, and the findings, or what is wrong with a file. Of a trace that is cut, the end is
-// not judged if there is anything to be found in it: there, some sources have been written, and
-// others not.
+// Files checks the recordings of one run. It returns the number of records, whether some are known
+// to be missing, and the findings or the error of a file. If a cut file gives findings, the check
+// is repeated up to the last certain time: after that time, records of some sources are in the file
+// and those of others are not.
 func Files(o Options, names ...string) (seen int, partial bool, err error) {
 	until := int64(math.MaxInt64)
 	for {
@@ -175,19 +177,21 @@ func Files(o Options, names ...string) (seen int, partial bool, err error) {
 		case err != nil && !cut:
 			return c.seen, o.Partial, errors.Join(c.Err(), err)
 		case c.opt.Partial && !o.Partial:
-			o.Partial = true // from the beginning: what was found may be due to what is missing
+			// once more from the beginning: missing records may have caused the findings
+			o.Partial = true
 		case cut && c.Err() != nil && certain < until:
 			until = certain
 		case cut && c.Err() == nil:
-			return c.seen, o.Partial, fmt.Errorf("%w; %d events before that were judged, and are legal", err, c.seen)
+			return c.seen, o.Partial, fmt.Errorf("%w; the %d trace events before the cut are legal", err, c.seen)
 		default:
 			return c.seen, o.Partial, errors.Join(c.Err(), err)
 		}
 	}
 }
 
-// files checks the traces once, up to some time. Its checker is nil if they cannot be opened; its
-// error is of a file, and with journal.ErrCut, certain is up to when nothing is missing.
+// files checks the recordings once, up to the time until. c is nil if they cannot be opened. The
+// error is that of a file; with journal.ErrCut, certain is the time up to which no record is
+// missing.
 func files(o Options, until int64, names []string) (c *Checker, certain int64, err error) {
 	set, err := replay.Open(names...)
 	if err != nil {
@@ -197,8 +201,8 @@ func files(o Options, until int64, names []string) (c *Checker, certain int64, e
 	if o.Name == nil {
 		o.Name = set.Name
 	}
-	if doubt, ok := set.Uncertainty(); ok {
-		o.Slack = cmp.Or(o.Slack, Slack+2*doubt)
+	if uncertainty, ok := set.Uncertainty(); ok {
+		o.Slack = cmp.Or(o.Slack, Slack+2*uncertainty)
 		there := map[int]bool{}
 		for i := range set.Processes() {
 			there[set.Head(i).Rank] = true

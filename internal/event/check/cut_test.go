@@ -17,9 +17,9 @@ import (
 	"weft/internal/event/journal"
 )
 
-// A file that a killed program has left may have the records of some sources and lack those of
-// others that came before. Wherever it is cut, that is said, and nothing that is due to it is a
-// finding; what was wrong long before still is.
+// The file of a killed program may have the records of some sources and lack earlier records of
+// others. Wherever the file is cut, the error says so, and missing records cause no findings. A
+// mistake long before the cut is still found.
 func TestFilesThatAreCut(t *testing.T) {
 	write := func(mistake bool) string {
 		file := filepath.Join(t.TempDir(), "run.weft")
@@ -27,8 +27,7 @@ func TestFilesThatAreCut(t *testing.T) {
 		require.NoError(t, err)
 		rec, err := event.New(event.Options{Sinks: []event.Sink{j}, Every: time.Hour})
 		require.NoError(t, err)
-		// Sources are written in the order in which they were made: what ends comes before what
-		// begins.
+		// Sources are written in the order in which they were made: ends come before begins.
 		ends, begins := rec.Ring(event.Location{Kind: event.RankLocation, Group: 1, Index: 1}), rec.Ring(event.Location{Kind: event.RankLocation, Group: 1})
 		second := int64(1e9 / (float64(rec.Clock().Span(1e9)) / 1e9))
 		at := event.Ticks() - second

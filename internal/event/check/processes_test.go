@@ -15,7 +15,7 @@ import (
 	"weft/internal/event/replay"
 )
 
-// record writes the file of a rank of two that are processes.
+// record writes the recording of one of two ranks that are processes.
 func record(t *testing.T, rank int, put func(r *event.Shared)) string {
 	file := filepath.Join(t.TempDir(), fmt.Sprintf("run.rank%d.weft", rank))
 	j, err := journal.Create(file, journal.Head{Rank: rank, Ranks: 2})
@@ -27,8 +27,8 @@ func record(t *testing.T, rank int, put func(r *event.Shared)) string {
 	return file
 }
 
-// What one process says that another one has sent it, that one has sent. Where its file is missing,
-// or events are, nobody can know.
+// A message that one process has matched must have been sent by another. That is not checked if the
+// other's file, or some of its records, are missing.
 func TestMessagesOfSeveralProcesses(t *testing.T) {
 	sends := func(n int) func(*event.Shared) {
 		return func(r *event.Shared) {
@@ -49,17 +49,17 @@ func TestMessagesOfSeveralProcesses(t *testing.T) {
 	}
 	lossy := record(t, 0, func(r *event.Shared) { sends(2)(r); r.Put(event.Lost, 1, 0, 0) })
 	enough, two := record(t, 0, sends(3)), record(t, 0, sends(2))
-	three := record(t, 1, receives(3)) // afterwards
+	three := record(t, 1, receives(3)) // later
 	_, _, err := Files(Options{}, enough, three)
 	require.NoError(t, err)
 	_, partial, err := Files(Options{}, two, three)
 	require.False(t, partial)
-	require.ErrorContains(t, err, "of process 1: request 3 has matched a message of 8 bytes from rank 0 of communicator 0 with tag 5: rank 0 has sent rank 1 no such message")
+	require.ErrorContains(t, err, "of process 1: request 3 has matched a message of 8 bytes from rank 0 of communicator 0 with tag 5: rank 0 has not sent rank 1 this message")
 	_, _, err = Files(Options{}, three)
 	require.NoError(t, err, "the other one may have sent it")
 	late := record(t, 0, sends(3))
 	_, _, err = Files(Options{}, late, three)
-	require.ErrorContains(t, err, "has sent rank 1 no such message", "not before it was matched")
+	require.ErrorContains(t, err, "has not sent rank 1 this message", "not before it was matched")
 	_, partial, err = Files(Options{}, lossy, three)
 	require.NoError(t, err)
 	require.True(t, partial)

@@ -15,39 +15,39 @@ import (
 	"weft/internal/event/replay"
 )
 
-// Slack is how much the times of events of different sources may contradict their order. (The
+// Slack is by how much the times of records of different sources may contradict their order. (The
 // clocks of the processors of one machine differ by less than a microsecond.)
 const Slack = 20 * time.Microsecond
 
-// Options set a checker up. The zero value is good.
+// Options configure a checker. The zero value is valid.
 type Options struct {
-	// Slack is taken in the place of the constant if it is not zero: between machines, clocks
-	// differ by more.
+	// Slack replaces the constant if it is not zero: clocks of several machines differ by more.
 	Slack time.Duration
-	// Partial says that events are missing, so that what is unknown is no finding.
+	// Partial says that records are missing, so that references to unknown tasks are legal.
 	Partial bool
-	// Name tells where tasks come from, for messages; nil for no names.
+	// Name describes an origin of tasks in findings; nil for no names.
 	Name func(process int, spec uint32) string
-	// Has says whether the recording of a rank of the job is among those that are checked; nil: it
-	// is not known. Only then a message that such a rank is said to have sent, and has not, is a
-	// finding. Ranks of one process are always there.
+	// Has reports whether the recording of a rank of the job is checked, too; nil: not known. Only
+	// if it is, a matched message that the rank has not sent is a finding. For ranks within one
+	// process, messages are always checked.
 	Has func(rank int) bool
-	// Most is how many findings are kept. 0 means 20.
+	// Most is the largest number of findings that are kept. 0 means 20.
 	Most int
 }
 
-// A Checker has the states of all things that it has been told of.
+// A Checker holds the states of all tasks, slots, requests and windows.
 type Checker struct {
 	opt      Options
 	tasks    map[key]*task
-	gone     map[key]uint64 // numbers of tasks that are over, 64 to a word
-	failed   map[key]bool   // runs that have, by main task
+	gone     map[key]uint64 // numbers of tasks that are over: 64 bits to a word
+	failed   map[key]bool   // runs that have failed, by main task
 	slots    map[slotKey]*slot
 	requests map[key]*request
-	under    map[replay.Message]int // messages that were sent and are not matched
+	inFlight map[replay.Message]int // number of messages that were sent and not matched
 	windows  map[windowKey]*window
-	late     []waiting // events that wait for another one to make them legal, oldest first
-	start    int64     // time of the first event
+	// records that are illegal unless another record comes within Slack; oldest first
+	deferred []waiting
+	start    int64 // time of the first event
 	seen     int
 	found    []error
 	more     int // findings that were not kept
@@ -71,23 +71,23 @@ func of(process int) string {
 	return fmt.Sprintf(" of process %d", process)
 }
 
-// errUnknown is why an event names something that was never heard of.
-var errUnknown = errors.New("never heard of")
+// errUnknown is the reason if a record refers to something without an earlier record.
+var errUnknown = errors.New("not recorded before")
 
-// request is what is known of a request, until it is done.
+// request is the state of a request that is not done.
 type request struct {
-	kind    event.Kind // that it was posted with
+	kind    event.Kind // the kind of the record that posted it
 	matched bool
-	fence   *window // of a fence
+	fence   *window // if it is a fence
 	epoch   uint64
 }
 
-// has says whether all sendings of such messages are in what is checked.
+// has reports whether the recording of the sender of m is checked.
 func (c *Checker) has(m replay.Message) bool {
 	return m.Process >= 0 || c.opt.Has != nil && c.opt.Has(m.From)
 }
 
-// pending lists requests that are not done.
+// pending lists the requests that are not done.
 func (c *Checker) pending() (l []error) {
 	ids := slices.SortedFunc(maps.Keys(c.requests), func(a, b key) int { return cmp.Or(cmp.Compare(a.process, b.process), cmp.Compare(a.id, b.id)) })
 	for _, id := range ids {
@@ -107,17 +107,17 @@ const (
 func (s slotState) String() string { return [...]string{"free", "held", "parked"}[s] }
 
 type slotKey struct {
-	process int
-	place   event.Location
+	process  int
+	location event.Location
 }
 
-// slot is what is known of a slot.
+// slot is the state of a slot.
 type slot struct {
 	state slotState
-	cur   *task // what runs on it, the innermost
+	cur   *task // the innermost task on its stack
 }
 
-// taskState is where a task is in its life.
+// taskState is the state of a task: see doc.go.
 type taskState uint8
 
 const (
@@ -134,26 +134,26 @@ func (s taskState) String() string {
 	return [...]string{"waiting", "ready", "prepared", "running", "blocked", "ended", "over"}[s]
 }
 
-// task is what is known of a task.
+// task is the state of a task.
 type task struct {
 	id       key
 	spec     uint32
 	state    taskState
 	parent   *task
-	main     *task // of its run
+	main     *task // the main task of its run
 	loop     bool  // part of a recorded loop: it counts as a child from ready to over
-	children int   // that are not over
+	children int   // children that are not over
 	holds    int   // events bound and not ended
 	outer    *task
-	woken    bool // unblocked has come, blocked or resumed not yet
+	woken    bool // unblocked was recorded, and blocked or resumed not yet
 }
 
-// illegal says why an event is not legal for t.
+// illegal returns the reason why a record is not legal for t.
 func (t *task) illegal(format string, args ...any) error {
 	return fmt.Errorf("task %d is %v: %s", t.id.id, t.state, fmt.Sprintf(format, args...))
 }
 
-// task returns what is known of a task; nil if nothing is.
+// task returns the state of a task; nil if it is unknown.
 func (c *Checker) task(id key) *task {
 	if t := c.tasks[id]; t != nil {
 		return t
@@ -165,18 +165,18 @@ func (c *Checker) task(id key) *task {
 }
 
 type windowKey struct {
-	process int
-	place   event.Location
-	id      uint32
+	process  int
+	location event.Location
+	id       uint32
 }
 
-// window is what is known of a rank's part of a window.
+// window is the state of a window at one rank.
 type window struct {
-	called, closed uint64 // fences: called, and complete
-	durable        uint64 // the last epoch that was said to be
-	// epochs that are not closed: whether operations are legal in them
+	called, closed uint64 // number of fences that were called, and of those that are complete
+	durable        uint64 // the last durable epoch
+	// for each epoch that is not closed: whether operations are legal in it
 	open           map[uint64]bool
-	pending        map[uint32]uint64 // the epochs of operations that are not done
+	pending        map[uint32]uint64 // the epoch of each operation that is not done
 	freed, removed bool
 	last           bool // the fence of Free has been called
 }
@@ -187,20 +187,20 @@ func (c *Checker) requestEvent(e *replay.Event) error {
 	switch e.Kind() {
 	case event.SendPosted, event.RecvPosted, event.CollectiveBegun, event.EpochClosing:
 		if r != nil && e.A != 0 {
-			return fmt.Errorf("request %d is pending: a number is given once", e.A)
+			return fmt.Errorf("request %d is pending: the number is in use", e.A)
 		}
 		if e.Kind() == event.SendPosted {
-			c.under[replay.MessageOf(e)]++
+			c.inFlight[replay.MessageOf(e)]++
 		}
 		if e.A == 0 {
-			return nil // a blocking call that nobody can name
+			return nil // a blocking call, to which no record refers
 		}
 		c.requests[id] = &request{kind: e.Kind()}
 	case event.Matched:
 		m := replay.MessageOf(e)
 		switch {
-		case c.under[m] == 0 && c.has(m):
-			return fmt.Errorf("rank %d has sent rank %d no such message: all with tag %d of communicator %d are matched", m.From, m.To, m.Tag, m.Comm)
+		case c.inFlight[m] == 0 && c.has(m):
+			return fmt.Errorf("rank %d has not sent rank %d this message: all messages with tag %d of communicator %d are matched", m.From, m.To, m.Tag, m.Comm)
 		case e.A == 0:
 		case r == nil:
 			return fmt.Errorf("%w: request %d is not pending", errUnknown, e.A)
@@ -211,8 +211,8 @@ func (c *Checker) requestEvent(e *replay.Event) error {
 		default:
 			r.matched = true
 		}
-		if c.under[m]--; c.under[m] <= 0 {
-			delete(c.under, m)
+		if c.inFlight[m]--; c.inFlight[m] <= 0 {
+			delete(c.inFlight, m)
 		}
 	case event.RequestDone:
 		if r == nil {

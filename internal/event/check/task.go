@@ -12,16 +12,16 @@ import (
 	"weft/internal/event/replay"
 )
 
-// taskEvent is step for the events of tasks.
+// taskEvent is step for records of tasks.
 func (c *Checker) taskEvent(e *replay.Event) error {
 	id := key{e.Process, e.A}
 	t := c.task(id)
 	switch k := e.Kind(); {
 	case k == event.RunFailed:
-		c.failed[id] = true // perhaps before it is spawned
+		c.failed[id] = true // possibly before it is spawned
 		return nil
 	case t != nil && (k == event.Spawned || k == event.Again):
-		return t.illegal("a number is given once")
+		return t.illegal("the number is in use or was used before")
 	case k == event.Spawned:
 		return c.spawned(e, id)
 	case k == event.Again:
@@ -29,7 +29,7 @@ func (c *Checker) taskEvent(e *replay.Event) error {
 	case t == nil:
 		return fmt.Errorf("%w: task %d", errUnknown, e.A)
 	case t.state == over:
-		return t.illegal("it is over")
+		return t.illegal("nothing may follow")
 	}
 	switch e.Kind() {
 	case event.Access:
@@ -55,13 +55,13 @@ func (c *Checker) taskEvent(e *replay.Event) error {
 	case event.Released, event.Completed:
 		switch {
 		case t.state != ended:
-			return t.illegal("its body is not over")
+			return t.illegal("its body has not returned")
 		case t.holds != 0:
 			return t.illegal("%d events are pending", t.holds)
 		case e.Kind() == event.Released:
 			return nil
 		case t.children != 0:
-			return t.illegal("%d children are not over", t.children)
+			return t.illegal("%d children are not complete", t.children)
 		}
 		t.toOver(c)
 	case event.Blocked:
@@ -124,15 +124,15 @@ func (c *Checker) spawned(e *replay.Event, id key) error {
 	return nil
 }
 
-// again makes a task of the one that was recorded: it is over, and its parent has one child less
-// and one more.
+// again makes a new task from a task of a recorded loop. The old task is over, and is replaced: the
+// parent keeps its number of children.
 func (c *Checker) again(e *replay.Event, id key) error {
 	old := c.task(key{e.Process, e.B})
 	if old == nil {
 		return fmt.Errorf("%w: task %d", errUnknown, e.B)
 	}
 	if !old.loop || old.state != over {
-		return old.illegal("only what was recorded in a loop, and is over, is run again")
+		return old.illegal("only a complete task of a recorded loop is run again")
 	}
 	c.tasks[id] = &task{id: id, spec: old.spec, loop: true, parent: old.parent, main: old.main}
 	c.forget(old.id)
@@ -147,7 +147,7 @@ func (t *task) toReady() error {
 		return t.illegal("%d events are pending", t.holds)
 	}
 	if t.loop && t.state == unready && t.parent != nil {
-		t.parent.children++ // before, it may be that it is not run again
+		t.parent.children++ // before it is ready, the loop may still end without another round
 	}
 	t.state = ready
 	return nil
@@ -179,7 +179,7 @@ func (c *Checker) ends(e *replay.Event, t *task) error {
 	case done && t.holds != 0:
 		return t.illegal("it cannot be complete: %d events are pending", t.holds)
 	case done && t.children != 0:
-		return t.illegal("it cannot be complete: %d children are not over", t.children)
+		return t.illegal("it cannot be complete: %d children are not complete", t.children)
 	}
 	t.state, s.cur = ended, t.outer
 	t.outer = nil
@@ -189,7 +189,7 @@ func (c *Checker) ends(e *replay.Event, t *task) error {
 	return nil
 }
 
-// toOver ends t. What is over is forgotten after a time, so that memory is that of the live tasks.
+// toOver ends t. Its state is dropped, so that memory is that of the live tasks.
 func (t *task) toOver(c *Checker) {
 	t.state = over
 	if t.parent != nil {
@@ -200,13 +200,13 @@ func (t *task) toOver(c *Checker) {
 	}
 }
 
-// forget drops a task that is over; that its number is used stays known.
+// forget drops the state of a task that is over, and remembers that its number was used.
 func (c *Checker) forget(id key) {
 	delete(c.tasks, id)
 	c.gone[key{id.process, id.id >> 6}] |= 1 << (id.id & 63)
 }
 
-// unfinished lists what has begun and not ended.
+// unfinished lists the tasks, requests and operations that have not ended.
 func (c *Checker) unfinished() (l []error) {
 	var left []*task
 	for _, t := range c.tasks {
@@ -216,7 +216,7 @@ func (c *Checker) unfinished() (l []error) {
 	}
 	slices.SortFunc(left, func(a, b *task) int { return cmp.Compare(a.id.id, b.id.id) })
 	for _, t := range left {
-		l = append(l, t.illegal("it never ends"))
+		l = append(l, t.illegal("it is never complete"))
 	}
 	return slices.Concat(l, c.pending(), c.undone())
 }
@@ -231,7 +231,7 @@ func (c *Checker) slotOf(e *replay.Event) *slot {
 	return s
 }
 
-// runs says what the slot does.
+// runs describes what the slot does.
 func (s *slot) runs() string {
 	if s.cur == nil {
 		return fmt.Sprintf("the slot is %v and runs nothing", s.state)
@@ -244,7 +244,7 @@ func (c *Checker) slotEvent(e *replay.Event) error {
 	switch e.Kind() {
 	case event.SlotTaken:
 		if s.state != free {
-			return fmt.Errorf("the slot is %v: somebody has it", s.state)
+			return fmt.Errorf("the slot is %v: another goroutine has it", s.state)
 		}
 		s.state = held
 	case event.SlotGiven:

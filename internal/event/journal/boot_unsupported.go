@@ -5,5 +5,5 @@
 
 package journal
 
-// bootID returns nothing: clocks of several processes are then compared by the time of day.
+// bootID returns an empty string: clocks of several processes are then compared by the time of day.
 func bootID() string { return "" }

@@ -9,16 +9,16 @@ import (
 	"weft/internal/event"
 )
 
-// littleEndian says that records are in memory as they are in files.
+// littleEndian says that records have the same bytes in memory and in files.
 var littleEndian = func() bool {
 	one := uint16(1)
 	return *(*byte)(unsafe.Pointer(&one)) == 1
 }()
 
-// Fails to compile when a record is not its four words.
+// This line fails to compile if a record is not just its four words.
 const _ = -(unsafe.Sizeof(event.Record{}) ^ recordSize)
 
-// appendRecords appends records as they are in files.
+// appendRecords appends the file format of some records.
 func appendRecords(b []byte, recs []event.Record) []byte {
 	if !littleEndian {
 		for i := range recs {

@@ -16,7 +16,7 @@ import (
 	"weft/internal/event"
 )
 
-// small records three events and returns the file's text.
+// small returns the file of a recording of three trace events.
 func small(t *testing.T) []byte {
 	file := filepath.Join(t.TempDir(), "small.weft")
 	w, err := Create(file, Head{Rank: 2, Ranks: 4})
@@ -89,7 +89,7 @@ func block(kind uint32, payload []byte) []byte {
 	return append(b, payload...)
 }
 
-// Each damage gives its message.
+// Each kind of damage is reported by its message.
 func TestDamages(t *testing.T) {
 	good := small(t)
 	begin := append([]byte(magic), 1, 0, 0, 0)
@@ -126,14 +126,14 @@ func TestDamages(t *testing.T) {
 		{"end mark", with(head, block(endBlock, nil)), "damaged: an end mark of 0 bytes"},
 		{"part of a record", with(head, source, block(recordsBlock, make([]byte, 8+31))), "damaged: 39 bytes are not a whole number of records"},
 		{"no source", with(head, block(recordsBlock, make([]byte, 8))), "damaged: records of source 0, which is not described before"},
-		{"unknown event", with(head, source, block(recordsBlock, appendRecord(make([]byte, 8), &unknown))), "damaged: an event of kind 200; this program knows 1 to"},
+		{"unknown event", with(head, source, block(recordsBlock, appendRecord(make([]byte, 8), &unknown))), "damaged: a trace event of kind 200; this program knows 1 to"},
 	} {
 		_, _, err := readAll(c.file)
 		require.ErrorContains(t, err, c.want, c.name)
 	}
 }
 
-// Whatever a file has in it, reading ends, with an error or without.
+// Reading any file ends, with an error or without.
 func FuzzReader(f *testing.F) {
 	f.Add([]byte(magic))
 	f.Add(append(append([]byte(magic), 1, 0, 0, 0), block(headBlock, []byte("{}"))...))

@@ -19,10 +19,10 @@ type Reader struct {
 	Head    Head
 	Sources map[int]event.Source // those read so far, by number
 	Specs   map[uint32]Spec      // likewise
-	Lost    uint64               // as the last end mark says
+	Lost    uint64               // the count of the last end mark
 
 	in      *bufio.Reader
-	at      int64 // of the next block
+	at      int64 // offset of the next block
 	payload []byte
 	recs    []event.Record
 	whole   bool
@@ -35,7 +35,7 @@ type Block struct {
 	Moment  event.Moment
 }
 
-// NewReader reads the beginning of a file.
+// NewReader reads the head of a file.
 func NewReader(in io.Reader) (*Reader, error) {
 	r := &Reader{in: bufio.NewReaderSize(in, writeSize), Sources: map[int]event.Source{}, Specs: map[uint32]Spec{}}
 	var b [preface]byte
@@ -56,7 +56,7 @@ func NewReader(in io.Reader) (*Reader, error) {
 	return r, r.parse(&r.Head)
 }
 
-// damage names the place of an error.
+// damage adds the byte offset to an error.
 func (r *Reader) damage(err error) error { return fmt.Errorf("at byte %d of the trace: %w", r.at, err) }
 
 // block reads the next block into payload; io.EOF at the end of a file that is whole.
@@ -99,8 +99,8 @@ func (r *Reader) parse(v any) error {
 	return nil
 }
 
-// Next returns the next records or moment; io.EOF after the last of a file that is whole, and
-// ErrCut after that of one that is not.
+// Next returns the next records or the next moment. After the last block it returns io.EOF if the
+// file is whole, otherwise ErrCut.
 func (r *Reader) Next() (Block, error) {
 	for {
 		kind, err := r.block()
@@ -153,7 +153,7 @@ func (r *Reader) records(data []byte) (Block, error) {
 	for data = data[8:]; len(data) > 0; data = data[recordSize:] {
 		x := record(data)
 		if x.Kind().Info() == nil {
-			return Block{}, r.damage(fmt.Errorf("%w: an event of %v; this program knows 1 to %d", ErrDamaged, x.Kind(), len(event.Table())))
+			return Block{}, r.damage(fmt.Errorf("%w: a trace event of %v; this program knows 1 to %d", ErrDamaged, x.Kind(), len(event.Table())))
 		}
 		r.recs = append(r.recs, x)
 	}

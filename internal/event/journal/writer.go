@@ -19,16 +19,16 @@ type Writer struct {
 	head  Head
 	f     *os.File
 	name  string
-	known map[int]bool // sources that are in the file
-	specs int          // origins that are in the file
+	known map[int]bool // sources whose block is in the file
+	specs int          // number of origins in the file
 	whole bool         // the last block is an end mark
-	buf   []byte       // what is to be written
+	buf   []byte       // blocks that are not written to the file yet
 	err   error
 }
 
-const writeSize = 1 << 18 // bytes that go to the file together (guess)
+const writeSize = 1 << 18 // bytes per write to the file (guess)
 
-// Create makes a file. Of head, the caller sets Rank and Ranks; the rest is known.
+// Create creates a file. The caller sets Rank, Ranks and Job of head; Create sets the rest.
 func Create(name string, head Head) (*Writer, error) {
 	f, err := os.Create(name)
 	if err != nil {
@@ -36,7 +36,7 @@ func Create(name string, head Head) (*Writer, error) {
 	}
 	head.Process = os.Getpid()
 	head.Program = os.Args[0]
-	head.Host, _ = os.Hostname() // only to tell people
+	head.Host, _ = os.Hostname() // empty if it fails: only people read it
 	head.Boot = bootID()
 	head.Clock = event.ClockName()
 	return &Writer{head: head, f: f, name: name, known: map[int]bool{}}, nil
@@ -45,7 +45,7 @@ func Create(name string, head Head) (*Writer, error) {
 // Name returns the name of the file.
 func (w *Writer) Name() string { return w.name }
 
-// Begin writes what the file is.
+// Begin writes the preface and the head.
 func (w *Writer) Begin(r *event.Recorder) {
 	w.rec = r
 	w.head.Start = r.Start()
@@ -88,7 +88,7 @@ func (w *Writer) object(kind uint32, v any) {
 	w.shut(at)
 }
 
-// open begins a block and returns where.
+// open begins a block and returns its offset in buf.
 func (w *Writer) open(kind uint32) int {
 	at := len(w.buf)
 	w.buf = le.AppendUint32(w.buf, kind)
@@ -96,7 +96,7 @@ func (w *Writer) open(kind uint32) int {
 	return at
 }
 
-// shut ends the block that begins at a place.
+// shut ends the block that begins at offset at.
 func (w *Writer) shut(at int) {
 	b := w.buf[at:]
 	le.PutUint32(b[4:], uint32(len(b)-blockHead))
@@ -107,7 +107,7 @@ func (w *Writer) shut(at int) {
 	}
 }
 
-// checksum is over a whole block but for itself.
+// checksum covers a whole block except the checksum field.
 func checksum(b []byte) uint32 {
 	return crc32.Update(crc32.Checksum(b[:8], castagnoli), castagnoli, b[blockHead:])
 }
@@ -119,10 +119,10 @@ func (w *Writer) write() {
 	w.buf = w.buf[:0]
 }
 
-// Flush writes what there is, and the moment.
+// Flush writes all buffered blocks and the moment.
 func (w *Writer) Flush(m event.Moment) error {
 	if w.whole {
-		return w.err // there is nothing new
+		return w.err // nothing was recorded since the end mark
 	}
 	at := w.open(momentBlock)
 	w.buf = le.AppendUint64(w.buf, uint64(m.Ticks))
@@ -132,7 +132,7 @@ func (w *Writer) Flush(m event.Moment) error {
 	return w.err
 }
 
-// Idle makes the file whole.
+// Idle writes an end mark, unless the last block is one.
 func (w *Writer) Idle() error {
 	if !w.whole {
 		at := w.open(endBlock)
@@ -144,7 +144,7 @@ func (w *Writer) Idle() error {
 	return w.err
 }
 
-// Close makes the file whole and closes it.
+// Close writes an end mark and closes the file.
 func (w *Writer) Close() error {
 	return cmp.Or(w.Idle(), w.f.Close())
 }

@@ -7,9 +7,9 @@
 //	rt := task.New(task.Config{Trace: rec})
 //	… comm.Run(ctx, comm.Config{Ranks: 2, Trace: rec}, …) …
 //
-// When the test has ended, all that its runtimes and ranks have done must have been legal, from the
-// first event to the last: each task, slot, request and window in its states, and nothing left half
-// done. A runtime that records must be closed by then.
+// At the end of the test, everything that its runtimes and ranks have recorded must be legal: each
+// task, slot, request and window follows its states, and none is left unfinished. A runtime that
+// records must be closed by then.
 package oracle
 
 import (
@@ -21,11 +21,11 @@ import (
 	"weft/internal/event/check"
 )
 
-// ring is how many events of a source wait for the checker, at most. Those that make more wait for
-// it: nothing is lost.
+// ring is how many records of a source are buffered for the checker. A writer that finds its ring
+// full waits: no record is lost.
 const ring = 1 << 12
 
-// New begins a recording that is checked when t is over.
+// New begins a recording that is checked at the end of t.
 func New(t testing.TB) *event.Recorder {
 	t.Helper()
 	rec, err := Start()
@@ -34,13 +34,13 @@ func New(t testing.TB) *event.Recorder {
 	}
 	t.Cleanup(func() {
 		if err := End(rec); err != nil {
-			t.Errorf("what was recorded is not legal: %v", err)
+			t.Errorf("the recording is not legal: %v", err)
 		}
 	})
 	return rec
 }
 
-// Start begins a recording for what is no test, as for all the tests of a package.
+// Start begins a recording outside of a test, such as for all tests of a package.
 func Start() (rec *event.Recorder, err error) {
 	name := func(_ int, spec uint32) string {
 		o := rec.Names().Origin(spec)
@@ -50,11 +50,11 @@ func Start() (rec *event.Recorder, err error) {
 	return rec, err
 }
 
-// End ends it. The error is what was not legal.
+// End closes the recording. Its error lists what was not legal.
 func End(rec *event.Recorder) error {
 	err := rec.Close()
 	if n := rec.Lost(); n > 0 {
-		err = errors.Join(err, fmt.Errorf("%d events came when the recording had ended", n))
+		err = errors.Join(err, fmt.Errorf("%d trace events were recorded after the recording had ended", n))
 	}
 	return err
 }

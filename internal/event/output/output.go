@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: The weft authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package output opens the files of recordings: those that a program asks for, and the one that the
-// environment names.
+// Package output opens files for recordings: those that a program names, and the one that
+// WEFT_TRACE names.
 package output
 
 import (
@@ -20,9 +20,9 @@ import (
 	"weft/internal/event/timeline"
 )
 
-// Create returns a sink that writes a file: a timeline if its name ends in .json, with the
-// recording itself beside it, under the same name with .weft; otherwise the recording. In a process
-// that is one of several ranks, the name gets the rank.
+// Create returns a sink that writes a file. If the file name ends in .json, it writes a timeline
+// under that name, and the recording next to it with the suffix .weft. Otherwise it writes the
+// recording only. In a process that is one of several ranks, the names contain the rank.
 func Create(file string) (event.Sink, error) {
 	rank, ranks := env.RankAndSize()
 	json := ""
@@ -37,13 +37,14 @@ func Create(file string) (event.Sink, error) {
 	return &sink{j, json}, nil
 }
 
-// Open begins a recording to a file, as by Create. ring is as in event.Options.
+// Open begins a recording to a file; the name is as in Create, and ring is as in event.Options.
 func Open(file string, ring int) (*event.Recorder, error) {
 	return open(file, ring, nil)
 }
 
-// open begins a recording. If nobody closes it, and nobody would see its errors, the first one is
-// said on out, which is else nil. Options that are not legal leave a file as it was.
+// open begins a recording. The first error of the sink is printed to out, unless out is nil: a
+// caller that never closes the recording would not see it. Illegal options leave an existing file
+// unchanged.
 func open(file string, ring int, out io.Writer) (*event.Recorder, error) {
 	opt := event.Options{Ring: ring}
 	if err := opt.Check(); err != nil {
@@ -54,7 +55,7 @@ func open(file string, ring int, out io.Writer) (*event.Recorder, error) {
 		return nil, fmt.Errorf("trace: %w", err)
 	}
 	if out != nil {
-		s = &loud{Sink: s, file: file, out: out}
+		s = &errorReporter{Sink: s, file: file, out: out}
 	}
 	opt.Sinks = []event.Sink{s}
 	rec, err := event.New(opt)
@@ -64,8 +65,8 @@ func open(file string, ring int, out io.Writer) (*event.Recorder, error) {
 	return rec, nil
 }
 
-// Part returns the name of one process's file: run.rank3.weft for run.weft; the name itself if the
-// process is on its own, with rank -1.
+// Part returns the name of a rank's file: run.rank3.weft for run.weft. It returns file itself if
+// rank is -1, as for a process that is not one of several.
 func Part(file string, rank int) string {
 	if rank < 0 {
 		return file
@@ -75,8 +76,8 @@ func Part(file string, rank int) string {
 	return fmt.Sprintf("%s%s.rank%d%s", dir, stem, rank, base[len(stem):])
 }
 
-// job returns what the launcher of this process calls its job; empty if that is not known, or there
-// is none.
+// job returns the launcher's name for this process's job; empty if it is not known or there is no
+// launcher.
 func job(rank int) string {
 	if rank < 0 {
 		return ""
@@ -93,20 +94,20 @@ func job(rank int) string {
 	return ""
 }
 
-// sink is a journal, of which a timeline is made when it is whole.
+// sink is a journal that makes a timeline whenever its file is whole.
 type sink struct {
 	*journal.Writer
 	json string // empty for none
 }
 
-// Idle makes the files whole.
+// Idle completes the journal and writes the timeline.
 func (s *sink) Idle() error { return s.write(s.Writer.Idle()) }
 
-// Close makes the files whole.
+// Close completes the journal and writes the timeline.
 func (s *sink) Close() error { return s.write(s.Writer.Close()) }
 
-// write makes the timeline, after what went wrong with the journal. Who looks at the file while
-// that lasts sees the one before.
+// write writes the timeline, unless the journal failed with err. Until the timeline is complete,
+// its file has the previous one.
 func (s *sink) write(err error) error {
 	if err != nil || s.json == "" {
 		return err
@@ -121,42 +122,42 @@ func (s *sink) write(err error) error {
 	return os.Rename(f.Name(), s.json)
 }
 
-// loud is a sink that says its first error.
-type loud struct {
+// errorReporter is a sink that prints its first error.
+type errorReporter struct {
 	event.Sink
-	file string
-	out  io.Writer
-	said bool
+	file     string
+	out      io.Writer
+	reported bool
 }
 
-func (l *loud) say(err error) error {
-	if err != nil && !l.said {
-		l.said = true
-		// there is nowhere else to say it
-		_, _ = fmt.Fprintf(l.out, "weft: %s=%s: the recording is not whole: %v\n", env.Trace.Name, l.file, err)
+func (l *errorReporter) report(err error) error {
+	if err != nil && !l.reported {
+		l.reported = true
+		// an error of this print has no other place to go
+		_, _ = fmt.Fprintf(l.out, "weft: %s=%s: the recording is incomplete: %v\n", env.Trace.Name, l.file, err)
 	}
 	return err
 }
 
 // Flush is a sink's.
-func (l *loud) Flush(m event.Moment) error { return l.say(l.Sink.Flush(m)) }
+func (l *errorReporter) Flush(m event.Moment) error { return l.report(l.Sink.Flush(m)) }
 
 // Idle is a sink's.
-func (l *loud) Idle() error { return l.say(l.Sink.Idle()) }
+func (l *errorReporter) Idle() error { return l.report(l.Sink.Idle()) }
 
 // Close is a sink's.
-func (l *loud) Close() error { return l.say(l.Sink.Close()) }
+func (l *errorReporter) Close() error { return l.report(l.Sink.Close()) }
 
-// environment is the recording that the environment asks for: one for the process.
+// environment is the recording that WEFT_TRACE requests: one for the process.
 var environment struct {
 	mu    sync.Mutex
-	taken bool            // the file is open, or cannot be. +checklocks:mu
+	taken bool            // the file is open, or opening it has failed. +checklocks:mu
 	rec   *event.Recorder // +checklocks:mu
 	err   error           // +checklocks:mu
 }
 
-// FromEnvironment returns the recording that the environment asks for, one for the process; nil if
-// it does not.
+// FromEnvironment returns the recording that WEFT_TRACE requests, the same one for the whole
+// process; nil if the variable is not set.
 func FromEnvironment() (*event.Recorder, error) {
 	e := &environment
 	e.mu.Lock()
@@ -169,10 +170,10 @@ func FromEnvironment() (*event.Recorder, error) {
 	return e.rec, e.err
 }
 
-// EnvironmentSink is for who makes a recording with sinks of its own: it returns that of the file
-// which the environment names, and what is to be called with the recording, which is then
-// FromEnvironment's as well. The sink is nil if the environment names no file, or something records
-// to it already.
+// EnvironmentSink is for a caller that makes a recording with sinks of its own. It returns a sink
+// for the file that WEFT_TRACE names, and a function that the caller must call with the new
+// recording: FromEnvironment then returns that recording. The sink is nil if the variable is not
+// set, or if a recording to its file exists already.
 func EnvironmentSink() (event.Sink, func(*event.Recorder), error) {
 	e := &environment
 	e.mu.Lock()
@@ -186,14 +187,14 @@ func EnvironmentSink() (event.Sink, func(*event.Recorder), error) {
 		return nil, nil, named(file, err)
 	}
 	e.taken = true
-	return &loud{Sink: s, file: file, out: os.Stderr}, func(rec *event.Recorder) {
+	return &errorReporter{Sink: s, file: file, out: os.Stderr}, func(rec *event.Recorder) {
 		e.mu.Lock()
 		defer e.mu.Unlock()
 		e.rec = rec
 	}, nil
 }
 
-// named says which variable an error is due to.
+// named adds the name of the variable to an error.
 func named(file string, err error) error {
 	if err == nil {
 		return nil

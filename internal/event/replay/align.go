@@ -15,31 +15,32 @@ import (
 	"weft/internal/event/journal"
 )
 
-// Times of several processes. README.md, beside this file, has the argument.
+// Times of several processes. README.md has the argument.
 
-// mostPairs is how many messages of one sort are looked at to compare clocks: the first ones.
+// mostPairs is how many messages with equal communicator, ranks and tag are used to compare clocks:
+// the first ones.
 const mostPairs = 1 << 14
 
-// survey is what a first reading of a file finds.
+// survey is the result of the first reading of a file.
 type survey struct {
-	start, last event.Moment
-	sends, gets map[Message][]int64 // ticks, in order, of messages of the job
-	lossy       bool                // events of messages are missing
+	start, last    event.Moment
+	sends, matches map[Message][]int64 // ticks, in order, of messages of the job
+	lossy          bool                // records of messages were lost
 }
 
-// span is how long the clock was watched, in ticks.
+// span is the time between the first and the last moment, in ticks.
 func (v *survey) span() int64 { return v.last.Ticks - v.start.Ticks }
 
 func (v *survey) rate() float64 {
 	if v.span() <= 0 {
-		return 1 // in nanoseconds, or too short to tell
+		return 1 // in nanoseconds, or too short for a rate
 	}
 	return float64(v.last.Wall-v.start.Wall) / float64(v.span())
 }
 
-// look reads a file once. What is wrong with it, the second reading tells.
-func look(name string, process int, messages bool) *survey {
-	v := &survey{sends: map[Message][]int64{}, gets: map[Message][]int64{}}
+// readSurvey reads a file once. It ignores errors: the second reading reports them.
+func readSurvey(name string, process int, messages bool) *survey {
+	v := &survey{sends: map[Message][]int64{}, matches: map[Message][]int64{}}
 	f, err := os.Open(name)
 	if err != nil {
 		return v
@@ -73,7 +74,7 @@ func (v *survey) message(e *Event) {
 		return
 	case event.SendPosted:
 	case event.Matched:
-		list = v.gets
+		list = v.matches
 	default:
 		return
 	}
@@ -82,7 +83,7 @@ func (v *survey) message(e *Event) {
 	}
 }
 
-// align gives all processes of a machine one clock, and compares those of several machines by their
+// align gives all processes of a machine one clock, and compares the clocks of machines by their
 // messages.
 func (s *Set) align() {
 	if len(s.traces) < 2 {
@@ -99,12 +100,12 @@ func (s *Set) align() {
 	}
 	views := map[*trace]*survey{}
 	for i, t := range s.traces {
-		views[t] = look(t.name, i, len(s.machines) > 1)
+		views[t] = readSurvey(t.name, i, len(s.machines) > 1)
 	}
 	for _, m := range s.machines {
-		m.how, m.doubt = "", -1
-		// The counter of the processors is one for all; which moment it had at which tick, the
-		// process knows best that has watched it longest.
+		m.how, m.uncertainty = "", -1
+		// All processors have the same counter. The process that has recorded longest knows its
+		// rate best.
 		best := slices.MaxFunc(m.traces, func(a, b *trace) int { return cmp.Compare(views[a].span(), views[b].span()) })
 		for _, t := range m.traces {
 			from := views[t]
@@ -124,14 +125,14 @@ func (s *Set) align() {
 	}
 }
 
-// gap is what messages say of two clocks: the least time from a sending by one to the matching by
-// the other, by the clocks as they are.
-type gap struct {
+// delay is the least time of n messages from sending at one machine to matching at another, by
+// their unadjusted clocks.
+type delay struct {
 	least int64
-	n     int // messages; 0: none
+	n     int // number of messages; 0: least has no value
 }
 
-// compare finds out by how much the clocks of machines differ.
+// compare computes the delays between machines, and shifts the machines by them.
 func (s *Set) compare(views map[*trace]*survey) {
 	of := map[*trace]int{}
 	sends := map[Message]*trace{}
@@ -145,20 +146,20 @@ func (s *Set) compare(views map[*trace]*survey) {
 			}
 		}
 	}
-	gaps := make([][]gap, len(s.machines))
-	for i := range gaps {
-		gaps[i] = make([]gap, len(s.machines))
+	delays := make([][]delay, len(s.machines))
+	for i := range delays {
+		delays[i] = make([]delay, len(s.machines))
 	}
 	for _, t := range s.traces {
 		if views[t].lossy {
 			continue
 		}
-		for k, got := range views[t].gets {
+		for k, got := range views[t].matches {
 			from := sends[k]
 			if from == nil || of[from] == of[t] {
 				continue
 			}
-			g := &gaps[of[from]][of[t]]
+			g := &delays[of[from]][of[t]]
 			sent := views[from].sends[k]
 			for i := range min(len(got), len(sent)) {
 				d := t.order.time(got[i]) - from.order.time(sent[i])
@@ -169,31 +170,31 @@ func (s *Set) compare(views map[*trace]*survey) {
 			}
 		}
 	}
-	s.spread(gaps)
+	s.spread(delays)
 }
 
-// spread goes from the first machine to the others, each by way of the one by which it is known
-// best.
-func (s *Set) spread(gaps [][]gap) {
+// spread sets the shifts of all machines, beginning with the first. Each machine is shifted through
+// the machine that gives the least uncertainty.
+func (s *Set) spread(delays [][]delay) {
 	known := make([]bool, len(s.machines))
-	known[0], s.machines[0].doubt = true, 0
+	known[0], s.machines[0].uncertainty = true, 0
 	for {
-		to, doubt := -1, int64(0)
+		to, uncertainty := -1, int64(0)
 		var shift int64
 		var via int
 		for a, k := range known {
 			for b := range known {
-				there, back := gaps[a][b], gaps[b][a]
+				there, back := delays[a][b], delays[b][a]
 				if !k || known[b] || there.n == 0 || back.n == 0 {
 					continue
 				}
-				// By its own clock, b matches something there.least after a has sent it, and a
-				// back.least after b. What b is ahead by is between -back.least and there.least,
-				// since no message arrives before it is sent.
+				// By the unadjusted clocks, b matches a message there.least after a has sent it,
+				// and a matches one back.least after b has sent it. No message arrives before it is
+				// sent. So the clock of b is ahead by at least -back.least and at most there.least.
 				ahead := (there.least - back.least) / 2
-				d := s.machines[a].doubt + max((there.least+back.least)/2, 0)
-				if to < 0 || d < doubt {
-					to, via, doubt, shift = b, a, d, s.machines[a].shift-ahead
+				d := s.machines[a].uncertainty + max((there.least+back.least)/2, 0)
+				if to < 0 || d < uncertainty {
+					to, via, uncertainty, shift = b, a, d, s.machines[a].shift-ahead
 				}
 			}
 		}
@@ -201,32 +202,33 @@ func (s *Set) spread(gaps [][]gap) {
 			break
 		}
 		m := s.machines[to]
-		known[to], m.shift, m.doubt = true, shift, doubt
-		m.how = fmt.Sprintf("by %d messages to and fro with %s; give or take %v", gaps[via][to].n+gaps[to][via].n, s.machines[via].host, time.Duration(doubt))
+		known[to], m.shift, m.uncertainty = true, shift, uncertainty
+		m.how = fmt.Sprintf("measured by %d messages in both directions with %s, uncertainty %v", delays[via][to].n+delays[to][via].n, s.machines[via].host, time.Duration(uncertainty))
 	}
 	for b, m := range s.machines {
 		if known[b] {
 			continue
 		}
-		m.how = "by the time of day, since no messages with others tell"
+		m.how = "by the time of day, since no messages in both directions measure it"
 		for a, k := range known {
-			there, back := gaps[a][b], gaps[b][a]
+			there, back := delays[a][b], delays[b][a]
 			at := s.machines[a].shift
 			switch {
 			case !k:
-			case there.n > 0 && there.least+m.shift-at < 0: // it would arrive before it is sent
+			case there.n > 0 && there.least+m.shift-at < 0:
+				// otherwise a message would arrive before it is sent
 				m.shift = at - there.least
-				m.how = fmt.Sprintf("by %d messages in one direction, so at least that; the rest is not known", there.n)
+				m.how = fmt.Sprintf("a lower bound from %d messages in one direction", there.n)
 			case back.n > 0 && back.least+at-m.shift < 0:
 				m.shift = at + back.least
-				m.how = fmt.Sprintf("by %d messages in one direction, so at least that; the rest is not known", back.n)
+				m.how = fmt.Sprintf("a lower bound from %d messages in one direction", back.n)
 			}
 		}
 	}
 }
 
-// Clocks says how times of different machines were compared, a sentence for each machine but the
-// first; nothing where there is one.
+// Clocks returns a sentence for each machine but the first: by how much its clock differs, and how
+// that was measured. It returns nothing if there is one machine.
 func (s *Set) Clocks() (lines []string) {
 	for _, m := range s.machines[min(1, len(s.machines)):] {
 		var ranks []string
@@ -237,39 +239,40 @@ func (s *Set) Clocks() (lines []string) {
 		if m.shift <= 0 {
 			word = "ahead of"
 		}
-		lines = append(lines, fmt.Sprintf("clock of %s (rank %s): %v %s that of %s, %s", m.host, strings.Join(ranks, ", "), time.Duration(max(m.shift, -m.shift)), word, s.machines[0].host, m.how))
+		lines = append(lines, fmt.Sprintf("clock of %s (rank %s): %v %s the clock of %s, %s", m.host, strings.Join(ranks, ", "), time.Duration(max(m.shift, -m.shift)), word, s.machines[0].host, m.how))
 	}
 	return lines
 }
 
-// Doubt is how far times of different machines may be off, as far as that is known; ok is false if
-// it is not known for all.
+// Uncertainty returns a bound for the error in the order of times of different machines. ok is
+// false if it is not known for all machines.
 func (s *Set) Uncertainty() (most time.Duration, ok bool) {
 	for _, m := range s.machines {
-		if len(s.machines) > 1 && m.doubt < 0 {
+		if len(s.machines) > 1 && m.uncertainty < 0 {
 			return 0, false
 		}
-		most = max(most, time.Duration(m.doubt))
+		most = max(most, time.Duration(m.uncertainty))
 	}
 	return most, true
 }
 
-// JobGroup is the group of the places of ranks that are processes: that of the one run that the
-// processes of a job make together. Runs of ranks inside of a process have groups from 1 on.
+// JobGroup is the Location.Group of ranks that are processes: of the one run that all processes of
+// a job make together. Runs of ranks within one process have groups from 1 on.
 const JobGroup = 0
 
-// Message names the messages that match in the order in which they are sent: the n-th that is sent
-// is the n-th that is matched.
+// Message identifies messages that match in the order in which they are sent: the n-th sent message
+// is the n-th matched one.
 type Message struct {
-	Process  int // whose ranks they are; -1 for those of the job
+	Process  int // the process of both ranks; -1 if ranks are processes
 	Group    int
 	Comm     uint64
 	From, To int
 	Tag      int32
 }
 
-// Pair returns what waits in theirs under a key, the first of several. If nothing does, here waits
-// in mine. So the n-th of one sort is paired with the n-th of the other, whichever comes first.
+// Pair removes and returns the first value under key in theirs. If there is none, it appends here
+// to the values under key in mine. So the n-th value of one map is paired with the n-th of the
+// other, whichever comes first.
 func Pair[K comparable, V any](mine, theirs map[K][]V, key K, here V) (there V, ok bool) {
 	l := theirs[key]
 	if len(l) == 0 {
@@ -282,7 +285,7 @@ func Pair[K comparable, V any](mine, theirs map[K][]V, key K, here V) (there V, 
 	return l[0], true
 }
 
-// MessageOf returns which messages an event of kind SendPosted or Matched is of.
+// MessageOf returns the Message of a record of kind SendPosted or Matched.
 func MessageOf(e *Event) Message {
 	m := Message{Process: e.Process, Group: e.Source.Location.Group, Comm: e.C >> 40, Tag: int32(uint32(e.B >> 32))}
 	if m.Group == JobGroup {

@@ -22,7 +22,7 @@ import (
 	"weft/internal/event/journal"
 )
 
-// script is a file that is made by hand: what a process of some machine has recorded.
+// script is the content of a file that a test makes: the recording of one process on some machine.
 type script struct {
 	head journal.Head
 	recs []event.Record
@@ -53,7 +53,7 @@ func (s *script) write(t *testing.T, dir string) string {
 	object(1, s.head)
 	object(2, event.Source{ID: 0, Location: event.Location{Kind: event.RankLocation, Group: JobGroup, Index: s.head.Rank}})
 	recs := make([]byte, 8)
-	// a source puts its events as they happen
+	// the records of a source are in the order of their ticks
 	slices.SortStableFunc(s.recs, func(a, b event.Record) int { return cmp.Compare(a.Ticks(), b.Ticks()) })
 	if s.loss {
 		s.recs = append([]event.Record{event.Make(s.head.Start.Ticks, event.Lost, 5, 0, 0)}, s.recs...)
@@ -74,8 +74,8 @@ func (s *script) write(t *testing.T, dir string) string {
 
 const day = int64(1_700_000_000_000_000_000)
 
-// process returns the file of a rank on a machine whose counter began with some ticks, and whose
-// wall clock is ahead by skew.
+// process returns the script of a rank on a machine. The machine's counter is at ticks when the
+// recording begins, and its wall clock is ahead by skew.
 func process(rank, ranks int, boot string, ticks, skew int64) *script {
 	return &script{
 		head: journal.Head{Boot: boot, Host: boot, Clock: "tsc", Rank: rank, Ranks: ranks, Start: event.Moment{Ticks: ticks, Wall: day + skew}},
@@ -104,8 +104,8 @@ func open(t *testing.T, all ...*script) *Set {
 	return s
 }
 
-// late returns by how much the matching of each message is later than its sending, in the order of
-// matching; negative is impossible.
+// late returns the time from sending to matching of each message, in the order of matching. A
+// negative time is impossible.
 func late(t *testing.T, s *Set) (delays []int64) {
 	sent := map[Message][]int64{}
 	type got struct {
@@ -141,9 +141,9 @@ func TestSkewedClocksAreAligned(t *testing.T) {
 		for _, d := range delays {
 			require.GreaterOrEqual(t, d, int64(799))
 		}
-		doubt, ok := s.Uncertainty()
+		uncertainty, ok := s.Uncertainty()
 		require.True(t, ok)
-		require.EqualValues(t, 800, doubt) // (900 + 700) / 2, and 100 of that is the error
+		require.EqualValues(t, 800, uncertainty) // (900 + 700) / 2, and 100 of that is the error
 		lines := s.Clocks()
 		require.Len(t, lines, 1)
 		word := "ahead of"
@@ -151,30 +151,30 @@ func TestSkewedClocksAreAligned(t *testing.T) {
 			word = "behind"
 		}
 		require.Contains(t, lines[0], "clock of b (rank 1): ")
-		require.Contains(t, lines[0], word+" that of a, by 6 messages to and fro with a; give or take 800ns")
+		require.Contains(t, lines[0], word+" the clock of a, measured by 6 messages in both directions with a, uncertainty 800ns")
 	}
 }
 
-// A machine that is known through another one, and two that are known to each other better than to
-// the first.
+// A machine is shifted through the machine that gives the least uncertainty, not always through the
+// first.
 func TestClocksByWayOfOthers(t *testing.T) {
 	a, b, c := process(0, 3, "a", 0, 0), process(1, 3, "b", 50, 5_000_000), process(2, 3, "c", 99, -3_000_000)
 	exchange(a, b, 0, 1000)
 	exchange(b, a, 1000, 1000)
 	exchange(b, c, 2000, 100)
 	exchange(c, b, 3000, 100)
-	exchange(a, c, 4000, 50_000) // of little use
+	exchange(a, c, 4000, 50_000) // slow messages: a large uncertainty
 	exchange(c, a, 5000, 50_000)
 	s := open(t, a, b, c)
 	require.ElementsMatch(t, []int64{1000, 1000, 100, 100, 50_000, 50_000}, late(t, s))
-	doubt, ok := s.Uncertainty()
+	uncertainty, ok := s.Uncertainty()
 	require.True(t, ok)
-	require.EqualValues(t, 1100, doubt)
-	require.Contains(t, s.Clocks()[1], "clock of c (rank 2): 3ms behind that of a, by 2 messages to and fro with b; give or take 1.1µs")
+	require.EqualValues(t, 1100, uncertainty)
+	require.Contains(t, s.Clocks()[1], "clock of c (rank 2): 3ms behind the clock of a, measured by 2 messages in both directions with b, uncertainty 1.1µs")
 }
 
-// Where messages say less, it is said.
-func TestClocksInDoubt(t *testing.T) {
+// Clocks and Uncertainty say when messages determine less.
+func TestUncertainClocks(t *testing.T) {
 	for name, row := range map[string]struct {
 		talk  func(a, b *script)
 		skew  int64
@@ -182,10 +182,10 @@ func TestClocksInDoubt(t *testing.T) {
 		delay int64
 	}{
 		"no messages":         {func(a, b *script) {}, 5000, "5µs", 0},
-		"one way, impossible": {func(a, b *script) { exchange(a, b, 0, 700, 800) }, -9000, "8.3µs behind that of a, by 2 messages in one direction, so at least that", 0},
-		"the other way":       {func(a, b *script) { exchange(b, a, 0, 700, 800) }, 9000, "8.3µs ahead of that of a, by 2 messages in one direction", 0},
-		"one way, possible":   {func(a, b *script) { exchange(a, b, 0, 700) }, 9000, "by the time of day, since no messages with others tell", 9700},
-		"events lost":         {func(a, b *script) { exchange(a, b, 0, 700); exchange(b, a, 0, 700); b.loss = true }, 0, "by the time of day", 700},
+		"one way, impossible": {func(a, b *script) { exchange(a, b, 0, 700, 800) }, -9000, "8.3µs behind the clock of a, a lower bound from 2 messages in one direction", 0},
+		"the other way":       {func(a, b *script) { exchange(b, a, 0, 700, 800) }, 9000, "8.3µs ahead of the clock of a, a lower bound from 2 messages in one direction", 0},
+		"one way, possible":   {func(a, b *script) { exchange(a, b, 0, 700) }, 9000, "by the time of day, since no messages in both directions measure it", 9700},
+		"records lost":        {func(a, b *script) { exchange(a, b, 0, 700); exchange(b, a, 0, 700); b.loss = true }, 0, "by the time of day", 700},
 	} {
 		a, b := process(0, 2, "a", 0, 0), process(1, 2, "b", 5, row.skew)
 		row.talk(a, b)
@@ -201,22 +201,21 @@ func TestClocksInDoubt(t *testing.T) {
 	}
 }
 
-// Processes of one machine have its counter, whatever the time of day was when each of them looked
-// at it.
+// Processes of one machine share its counter, although their readings of the wall clock differ.
 func TestOneMachineHasOneClock(t *testing.T) {
 	a, b := process(0, 2, "a", 1000, 0), process(1, 2, "a", 4000, 0)
-	b.head.Start.Wall += 60_000_000_000 // the time of day was set, by a minute, between the starts
-	b.last = b.head.Start               // and the process has not watched the clock
+	b.head.Start.Wall += 60_000_000_000 // the wall clock was set by a minute between the starts
+	b.last = b.head.Start               // the process has one moment only
 	exchange(a, b, 10_000, 300)
 	s := open(t, a, b)
-	require.Equal(t, []int64{300 + 3000}, late(t, s)) // b's ticks are 3000 further
+	require.Equal(t, []int64{300 + 3000}, late(t, s)) // b's counter is 3000 ahead
 	require.Empty(t, s.Clocks())
-	doubt, ok := s.Uncertainty()
+	uncertainty, ok := s.Uncertainty()
 	require.True(t, ok)
-	require.Zero(t, doubt)
+	require.Zero(t, uncertainty)
 }
 
-// Files that do not belong together are named, as are those that are damaged or not there.
+// Files of another run, damaged files and missing files are errors that name the file.
 func TestFilesOfOneRun(t *testing.T) {
 	dir := t.TempDir()
 	a, b := process(0, 3, "a", 0, 0).write(t, dir), process(2, 3, "a", 0, 0).write(t, dir)
@@ -244,7 +243,7 @@ func TestFilesOfOneRun(t *testing.T) {
 		want  string
 	}{
 		{[]string{a, b, again}, "it is of rank 2, and so is "},
-		{[]string{a, other}, other + ": it is of a run of 4 ranks, and " + a + " of one of 3"},
+		{[]string{a, other}, other + ": it is of a run of 4 ranks, and " + a + " is of a run of 3 ranks"},
 		{[]string{a, filepath.Join(dir, "none")}, "none: no such file"},
 		{[]string{a, file("text", []byte("text"))}, "text: not a weft trace"},
 		{[]string{a, file("version", bytes.Replace(text, []byte("\x00\x01\x00"), []byte("\x00\x07\x00"), 1))}, "version: a trace format of another version"},
@@ -253,8 +252,8 @@ func TestFilesOfOneRun(t *testing.T) {
 		require.ErrorContains(t, err, row.want)
 	}
 
-	// All that are cut are named, after what they have; one that is damaged in the middle ends the
-	// reading.
+	// All cut files are named after the records that they have. A file that is damaged in the
+	// middle ends the reading.
 	cut := process(1, 3, "a", 0, 0)
 	cut.put(500, event.RequestDone, 0)
 	whole := cut.write(t, t.TempDir())
@@ -286,7 +285,7 @@ func TestFilesOfOneRun(t *testing.T) {
 	require.ErrorContains(t, err, "damaged: at byte")
 }
 
-// first returns a file but for its last bytes.
+// first returns a file without its last bytes.
 func first(t *testing.T, name string, less int) []byte {
 	b, err := os.ReadFile(name)
 	require.NoError(t, err)

@@ -1,19 +1,19 @@
 // SPDX-FileCopyrightText: The weft authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package replay puts recorded events in the order of their times: those of one recording, from a
-// file or as they come, and those of the files of several processes.
+// Package replay sorts trace records by time: those of a recording that is being made (Sink), and
+// those in the files of several processes (Set).
 //
 //	set, err := replay.Open("run.rank0.weft", "run.rank1.weft")
 //	for e, err := range set.Events() { … }
 //
-// Memory is bounded: of each recording, what happened in the last Horizon before the place that is
-// read is kept, to be sorted.
+// Memory is bounded: of each recording, only the records of the last Horizon are held, to be
+// sorted.
 //
-// Times of one machine are compared by its clock; those of several machines by the messages between
-// them: README.md.
+// Times of one machine are compared by its clock, and times of several machines by the messages
+// between them. README.md has the argument.
 //
-// All of it belongs to one goroutine.
+// All values of this package belong to one goroutine.
 package replay
 
 import (
@@ -29,12 +29,12 @@ import (
 	"weft/internal/event/journal"
 )
 
-// Horizon is how much later than another event one may come in a recording that happened before it.
-// A writer may be held up between its look at the clock and its record, for as long as the
-// operating system gives the processor to others.
+// Horizon bounds how long before a moment a record may have happened that follows the moment in a
+// recording. Its writer was preempted between reading the clock and storing the record, for as long
+// as the operating system gave the processor to others.
 const Horizon = 200 * time.Millisecond
 
-// Event is an event in its place.
+// Event is a trace record with its source, process and time.
 type Event struct {
 	event.Record
 	Source  event.Source
@@ -42,23 +42,24 @@ type Event struct {
 	Time    int64 // nanoseconds since 1970, by the clock of the first recording
 }
 
-// order sorts the events of one recording.
+// order sorts the records of one recording.
 type order struct {
 	start   event.Moment
 	rate    float64 // nanoseconds per tick
-	fixed   bool    // start and rate are known, and stay
+	fixed   bool    // start and rate are final
 	held    []Event
 	process int
-	latest  map[int]int64 // by source: the latest tick of its events so far
-	shift   int64         // to be added to times
-	last    int64         // time of the event that came out last
-	whole   int64         // ticks of the last moment: what is older has come, but for the horizon
+	latest  map[int]int64 // by source: the latest tick of its records so far
+	shift   int64         // added to times
+	last    int64         // time of the last record that due has returned
+	// ticks of the last moment: older records have been added, except for those within the Horizon
+	whole int64
 }
 
-// add takes records. The order within a source is certain, and its clock is not: the counters of
-// two processors disagree, and a writer may be held up after its look. An event that is dated
-// before the one in front of it has happened since, and gets that one's time. What the reader says
-// of losses is dated by the reader, and dates nothing else.
+// add adds records of a source. Their order is certain, but their ticks are not: the counters of
+// two processors differ, and a writer may be preempted after reading the clock. A record with an
+// earlier tick than the record before it gets the tick of that record. A Lost record has a tick of
+// the reader, and changes no other tick.
 func (o *order) add(s event.Source, recs []event.Record) {
 	if o.latest == nil {
 		o.latest = map[int]int64{}
@@ -77,8 +78,8 @@ func (o *order) add(s event.Source, recs []event.Record) {
 	o.latest[s.ID] = latest
 }
 
-// moment takes a pair of clock readings and returns what is older by the horizon, in order: see
-// due.
+// moment adjusts the rate to a pair of clock readings, and returns the records that are older than
+// m by the Horizon, in order, as due does.
 func (o *order) moment(m event.Moment) []Event {
 	o.whole = m.Ticks
 	if m.Ticks > o.start.Ticks && !o.fixed {
@@ -95,16 +96,16 @@ func (o *order) time(ticks int64) int64 {
 	return o.start.Wall + int64(float64(ticks-o.start.Ticks)*o.rate) + o.shift
 }
 
-// due returns what happened before some tick, in order. Events of one source with the same time
-// stay in their order. They are there until drop is called for them, before anything else is.
+// due returns the records before a tick, in order. Records of one source with equal ticks keep
+// their order. The result is valid until drop, which must be the next call.
 func (o *order) due(before int64) []Event {
 	if o.rate == 0 {
-		// there was no moment: the clock is in nanoseconds, or the trace too short to tell
+		// there was no moment: the clock is in nanoseconds, or the recording too short for a rate
 		o.rate = 1
 	}
 	slices.SortStableFunc(o.held, func(a, b Event) int { return cmp.Compare(a.Ticks(), b.Ticks()) })
 	n, _ := slices.BinarySearchFunc(o.held, before, func(e Event, t int64) int { return cmp.Compare(e.Ticks(), t) })
-	// What comes of a source after this comes out after it in any case.
+	// Later records of these sources are returned after these records anyway.
 	maps.DeleteFunc(o.latest, func(_ int, ticks int64) bool { return ticks < before })
 	for i := range o.held[:n] {
 		e := &o.held[i]
@@ -114,10 +115,10 @@ func (o *order) due(before int64) []Event {
 	return o.held[:n]
 }
 
-// drop takes the first n events out.
+// drop removes the first n records.
 func (o *order) drop(n int) { o.held = o.held[:copy(o.held, o.held[n:])] }
 
-// Sink calls Out with the events of a recording in their order, while it is made.
+// Sink calls Out with the records of a recording in order, while it is made.
 type Sink struct {
 	Out func(*Event)
 	// Over is called at the end.
@@ -159,16 +160,16 @@ func (s *Sink) give(due []Event) {
 // Set is the files of one run.
 type Set struct {
 	traces   []*trace   // by rank
-	machines []*machine // of several traces
+	machines []*machine // if there are several traces
 }
 
 // machine is processes with one clock.
 type machine struct {
-	host   string
-	traces []*trace
-	shift  int64 // to be added to its times
-	doubt  int64 // how far shift may be off; -1: not known
-	how    string
+	host        string
+	traces      []*trace
+	shift       int64 // added to its times
+	uncertainty int64 // bound of the error of shift; -1: not known
+	how         string
 }
 
 // trace is one file that is read.
@@ -177,12 +178,12 @@ type trace struct {
 	name  string
 	file  *os.File
 	order order
-	ready []Event // the first of those that order has
+	ready []Event // the result of order.due or order.moment
 	at    int
 	err   error // io.EOF after a whole file
 }
 
-// fill reads on until there is an event, or an error.
+// fill reads blocks until there is a record to return, or an error.
 func (t *trace) fill() {
 	if t.at < len(t.ready) {
 		return

@@ -11,8 +11,8 @@ import (
 	"weft/internal/event"
 )
 
-// Events of one source stay in its order, though the clock of one of its writers is behind, or a
-// writer was held up; those of different sources are in the order of their times.
+// Records of one source keep their order, although the clock of one of its writers is behind, or a
+// writer was preempted. Records of different sources are in the order of their times.
 func TestOrderWithinASource(t *testing.T) {
 	var got []uint64
 	var times []int64
@@ -33,7 +33,7 @@ func TestOrderWithinASource(t *testing.T) {
 	require.Equal(t, []int64{100, 299, 300, 300, 300, 305, 310, 900}, times)
 }
 
-// So they do where some have come out before the others come.
+// The same, if some records have been returned before others are added.
 func TestOrderWithinASourceOverMoments(t *testing.T) {
 	var got []uint64
 	s := &Sink{Out: func(e *Event) { got = append(got, e.A) }}
@@ -50,5 +50,5 @@ func TestOrderWithinASourceOverMoments(t *testing.T) {
 	require.Equal(t, []uint64{1}, got, "3 comes after 2")
 	require.NoError(t, s.Close())
 	require.Equal(t, []uint64{1, 2, 3}, got)
-	require.Empty(t, s.latest, "sources that say no more are forgotten")
+	require.Empty(t, s.latest, "sources without recent records are forgotten")
 }

@@ -16,8 +16,8 @@ import (
 	"weft/internal/event/journal"
 )
 
-// Open opens the files of one run, a file for each process. The error names the file. Processes are
-// numbered by rank.
+// Open opens the files of one run, one file for each process. Errors name the file. Processes are
+// numbered in the order of their ranks.
 func Open(names ...string) (*Set, error) {
 	s := &Set{}
 	for _, name := range names {
@@ -26,7 +26,7 @@ func Open(names ...string) (*Set, error) {
 			s.Close()
 			return nil, err
 		}
-		if err := s.twice(name, f); err != nil {
+		if err := s.checkDuplicate(name, f); err != nil {
 			_ = f.Close() // only read
 			s.Close()
 			return nil, err
@@ -42,7 +42,7 @@ func Open(names ...string) (*Set, error) {
 	slices.SortStableFunc(s.traces, func(a, b *trace) int { return a.Head.Rank - b.Head.Rank })
 	for i, t := range s.traces {
 		t.order.process = i
-		if err := s.fits(i); err != nil {
+		if err := s.checkSameRun(i); err != nil {
 			s.Close()
 			return nil, fmt.Errorf("%s: %w", t.name, err)
 		}
@@ -51,23 +51,23 @@ func Open(names ...string) (*Set, error) {
 	return s, nil
 }
 
-// twice says whether a file is there already.
-func (s *Set) twice(name string, f *os.File) error {
+// checkDuplicate returns an error if f has been opened before, under whatever name.
+func (s *Set) checkDuplicate(name string, f *os.File) error {
 	st, err := f.Stat()
 	if err != nil {
 		return err
 	}
 	for _, t := range s.traces {
 		if before, err := t.file.Stat(); err == nil && os.SameFile(st, before) {
-			return fmt.Errorf("%s: it is the same file as %s; each recording is given once", name, t.name)
+			return fmt.Errorf("%s: it is the same file as %s; give each recording once", name, t.name)
 		}
 	}
 	return nil
 }
 
-// Launchers says of which files it is not certain that they are of the same run as the first one of
-// their machine: those of processes that another launcher has started. Several launchers may make
-// one job together.
+// Launchers returns a note for each file whose process was started by another launcher than the
+// first process of its machine: the file may be of another run. Several launchers may also make one
+// job together.
 func (s *Set) Launchers() (notes []string) {
 	first := map[string]*trace{}
 	for _, t := range s.traces {
@@ -86,24 +86,24 @@ func (s *Set) Launchers() (notes []string) {
 	return notes
 }
 
-// fits says whether a file can be of the same run as those before it.
-func (s *Set) fits(i int) error {
+// checkSameRun returns an error if file i cannot be of the same run as the file before it.
+func (s *Set) checkSameRun(i int) error {
 	if i == 0 {
 		return nil
 	}
 	t, before := s.traces[i], s.traces[i-1]
 	switch {
 	case before.Head.Rank < 0:
-		return nil // not one of several; who gives them together wants them so
+		return nil // not one of several ranks: the caller decides which files belong together
 	case t.Head.Ranks != before.Head.Ranks:
-		return fmt.Errorf("it is of a run of %d ranks, and %s of one of %d; the files of one run belong together", t.Head.Ranks, before.name, before.Head.Ranks)
+		return fmt.Errorf("it is of a run of %d ranks, and %s is of a run of %d ranks; give the files of one run", t.Head.Ranks, before.name, before.Head.Ranks)
 	case t.Head.Rank == before.Head.Rank:
-		return fmt.Errorf("it is of rank %d, and so is %s; the files of one run belong together, one for each rank", t.Head.Rank, before.name)
+		return fmt.Errorf("it is of rank %d, and so is %s; give one file for each rank of one run", t.Head.Rank, before.name)
 	}
 	return nil
 }
 
-// Missing returns the ranks of the run of which there is no file.
+// Missing returns the ranks of the run that have no file.
 func (s *Set) Missing() (ranks []int) {
 	next, all := 0, 0
 	for _, t := range s.traces {
@@ -128,16 +128,16 @@ func (s *Set) Close() {
 	}
 }
 
-// Head returns what the file of a process says of itself.
+// Head returns the head of a process's file.
 func (s *Set) Head(process int) journal.Head { return s.traces[process].Head }
 
 // Processes returns the number of files.
 func (s *Set) Processes() int { return len(s.traces) }
 
-// Origin returns where tasks of an origin come from, as far as that has been read.
+// Origin returns the origin with a number, if its block has been read; otherwise the zero Spec.
 func (s *Set) Origin(process int, spec uint32) journal.Spec { return s.traces[process].Specs[spec] }
 
-// Lost returns how many events had no room, as far as that has been read.
+// Lost returns how many records were lost, according to the blocks read so far.
 func (s *Set) Lost() uint64 {
 	n := uint64(0)
 	for _, t := range s.traces {
@@ -146,9 +146,8 @@ func (s *Set) Lost() uint64 {
 	return n
 }
 
-// Events returns the events in the order of their times. An event is valid until the next one. The
-// sequence ends with an error if a file is damaged or cut: ErrCut comes after all events that are
-// there.
+// Events returns the records in the order of their times. A record is valid until the next one. The
+// sequence ends with an error if a file is damaged or cut. ErrCut follows all records of the files.
 func (s *Set) Events() iter.Seq2[*Event, error] {
 	return func(yield func(*Event, error) bool) {
 		for {
@@ -183,8 +182,9 @@ func (s *Set) Events() iter.Seq2[*Event, error] {
 	}
 }
 
-// Certain returns up to when nothing is missing from the files that are cut, once Events has ended
-// with ErrCut: after its last moment, a file may have some sources and not others.
+// Certain returns the time up to which no record is missing from the files that are cut, once
+// Events has ended with ErrCut. After the last moment of a cut file, records of some sources may be
+// there and those of others not.
 func (s *Set) Certain() int64 {
 	until := int64(math.MaxInt64)
 	for _, t := range s.traces {
@@ -199,12 +199,12 @@ func (s *Set) Certain() int64 {
 	return until
 }
 
-// Describe writes an event as a sentence, with what is known of the numbers in it.
+// Describe formats a record as a sentence, with the names that have been read so far.
 func (s *Set) Describe(e *Event) string {
 	return event.Sentence(&e.Record, func(spec uint32) string { return s.Name(e.Process, spec) })
 }
 
-// Name says where tasks of an origin come from, as far as that has been read.
+// Name describes the origin with a number, if its block has been read.
 func (s *Set) Name(process int, spec uint32) string {
 	o := s.Origin(process, spec)
 	switch {

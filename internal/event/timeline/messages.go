@@ -13,7 +13,7 @@ import (
 )
 
 func (t *writer) messageEvent(e *replay.Event) {
-	p := t.place(e)
+	p := t.trackOf(e)
 	id := key{e.Process, e.A}
 	peer, tag := int(int32(uint32(e.B))), int32(uint32(e.B>>32))
 	bytes, comm := e.C&(1<<40-1), e.C>>40
@@ -22,7 +22,7 @@ func (t *writer) messageEvent(e *replay.Event) {
 		name := fmt.Sprintf("send to %d", peer)
 		here := t.mark(p, name, map[string]any{"tag": tag, "bytes": bytes, "communicator": comm})
 		t.begin(id, p, name)
-		if there, ok := replay.Pair(t.sent, t.came, replay.MessageOf(e), here); ok {
+		if there, ok := replay.Pair(t.sent, t.matched, replay.MessageOf(e), here); ok {
 			t.arrow("message", here, there)
 		}
 	case event.RecvPosted:
@@ -33,7 +33,7 @@ func (t *writer) messageEvent(e *replay.Event) {
 		t.begin(id, p, name)
 	case event.Matched:
 		here := t.mark(p, fmt.Sprintf("from %d", peer), map[string]any{"tag": tag, "bytes": bytes, "communicator": comm})
-		if there, ok := replay.Pair(t.came, t.sent, replay.MessageOf(e), here); ok {
+		if there, ok := replay.Pair(t.matched, t.sent, replay.MessageOf(e), here); ok {
 			t.arrow("message", there, here)
 		}
 	case event.CollectiveBegun:
@@ -51,15 +51,15 @@ func (t *writer) messageEvent(e *replay.Event) {
 }
 
 // mark writes the shortest slice that an arrow can be bound to, and returns it.
-func (t *writer) mark(p *place, name string, args map[string]any) ending {
+func (t *writer) mark(p *track, name string, args map[string]any) arrowEnd {
 	at := max(t.now, p.mark+2)
 	p.mark = at
 	t.put(&entry{Name: name, Cat: "message", Phase: "X", Time: at, Dur: new(micros(1)), Pid: p.pid, Tid: p.tid, Args: args})
-	return ending{at: at, p: p}
+	return arrowEnd{at: at, p: p}
 }
 
 // begin opens the asynchronous slice of a request; number 0 has none.
-func (t *writer) begin(id key, p *place, name string) {
+func (t *writer) begin(id key, p *track, name string) {
 	if id.id == 0 {
 		return
 	}
@@ -90,34 +90,34 @@ const (
 	ofScatter = 7
 )
 
-func (t *writer) collectiveBegins(e *replay.Event, id key, p *place) {
+func (t *writer) collectiveBegins(e *replay.Event, id key, p *track) {
 	kind := int(e.B >> 32 & 0xff)
 	name := "collective"
 	if kind < len(event.Collectives) {
 		name = event.Collectives[kind]
 	}
 	t.begin(id, p, name)
-	k := gatheringKey{e.Process, e.Source.Location.Group, e.C >> 40, e.C & (1<<40 - 1)}
+	k := collectiveKey{e.Process, e.Source.Location.Group, e.C >> 40, e.C & (1<<40 - 1)}
 	if k.group == replay.JobGroup {
 		k.process = -1
 	}
-	g := t.gatherings[k]
+	g := t.collectives[k]
 	if g == nil {
-		g = &gathering{name: name, kind: kind, root: int(int32(uint32(e.B))), size: int(e.B >> 40), rank: map[int]int{}, from: map[int]ending{}, to: map[int]ending{}}
-		t.gatherings[k] = g
+		g = &collective{name: name, kind: kind, root: int(int32(uint32(e.B))), size: int(e.B >> 40), rank: map[int]int{}, from: map[int]arrowEnd{}, to: map[int]arrowEnd{}}
+		t.collectives[k] = g
 	}
 	g.from[e.Source.Location.Index] = t.mark(p, name, map[string]any{"communicator": k.comm, "number": k.number, "ranks": g.size})
 	g.rank[e.Source.Location.Index] = int(int32(uint32(e.B)))
-	t.joined[id] = joined{k, e.Source.Location.Index}
+	t.parts[id] = collectivePart{k, e.Source.Location.Index}
 }
 
-func (t *writer) collectiveEnds(id key, p *place, failed bool) {
-	j, ok := t.joined[id]
+func (t *writer) collectiveEnds(id key, p *track, failed bool) {
+	j, ok := t.parts[id]
 	if !ok {
 		return
 	}
-	delete(t.joined, id)
-	g := t.gatherings[j.key]
+	delete(t.parts, id)
+	g := t.collectives[j.key]
 	if failed {
 		t.mark(p, g.name+" failed", nil) // to which nothing leads
 	} else {
@@ -125,12 +125,12 @@ func (t *writer) collectiveEnds(id key, p *place, failed bool) {
 	}
 	if g.done++; g.done >= g.size {
 		t.draw(g)
-		delete(t.gatherings, j.key)
+		delete(t.collectives, j.key)
 	}
 }
 
 // waitsFor reports whether, in g, rank r cannot be done before rank s has begun.
-func (g *gathering) waitsFor(r, s int) bool {
+func (g *collective) waitsFor(r, s int) bool {
 	switch g.kind {
 	case ofBcast, ofScatter:
 		return s == g.root
@@ -143,10 +143,10 @@ func (g *gathering) waitsFor(r, s int) bool {
 }
 
 // draw draws the arrows of a collective.
-func (t *writer) draw(g *gathering) {
+func (t *writer) draw(g *collective) {
 	for _, r := range slices.Sorted(maps.Keys(g.to)) {
 		to := g.to[r]
-		last, found := ending{}, false
+		last, found := arrowEnd{}, false
 		for _, s := range slices.Sorted(maps.Keys(g.from)) {
 			if from := g.from[s]; s != r && g.waitsFor(r, s) && (!found || from.at > last.at) {
 				last, found = from, true

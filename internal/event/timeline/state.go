@@ -14,7 +14,7 @@ import (
 )
 
 // gatheringKey names a collective in a run.
-type gatheringKey struct {
+type collectiveKey struct {
 	process int // whose ranks they are; -1 for those of the job
 	group   int
 	comm    uint64
@@ -22,42 +22,42 @@ type gatheringKey struct {
 }
 
 // gathering is a collective that is not over everywhere.
-type gathering struct {
+type collective struct {
 	name string
 	kind int
 	root int
 	size int
 	done int
-	from map[int]ending // by rank of the run: where it begins
+	from map[int]arrowEnd // by rank of the run: where it begins
 	rank map[int]int    // of a scan: places in the communicator, by rank of the run
-	to   map[int]ending // and where it is over
+	to   map[int]arrowEnd // and where it is over
 }
 
 // joined is a request that is a rank's part of a collective.
-type joined struct {
-	key  gatheringKey
+type collectivePart struct {
+	key  collectiveKey
 	rank int
 }
 
 // request is one that is not done.
 type request struct {
 	name string
-	p    *place
+	p    *track
 }
 
 func (k key) text() string { return fmt.Sprintf("request %d.%d", k.process, k.id) }
 
 type windowKey struct {
-	rank   placeKey
+	rank   trackKey
 	number uint32
 }
 
 // window is a rank's part of a window: a thread of the rank's process.
 type window struct {
-	place
+	track
 	name    string
 	number  uint32
-	told    bool   // the thread has its name
+	named    bool   // the thread has its name
 	since   micros // when the last epoch was closed
 	ops     map[uint32]string
 	did     map[event.Kind]int // operations of this rank in the epochs that are not closed
@@ -76,40 +76,40 @@ type writer struct {
 	set      *replay.Set
 	start    int64
 	now      micros
-	places   map[placeKey]*place
+	tracks   map[trackKey]*track
 	pids     int
 	flows    int
 	tasks    map[key]*task
 	requests map[key]*request
 	ranks    map[key]int // of runs, by main task
 	// whose other end has not been seen. The arrival may be seen first, as clocks have it
-	sent    map[replay.Message][]ending
-	came    map[replay.Message][]ending
+	sent    map[replay.Message][]arrowEnd
+	matched    map[replay.Message][]arrowEnd
 	windows map[windowKey]*window
 
-	gatherings map[gatheringKey]*gathering // collectives that are not over everywhere
-	joined     map[key]joined              // their requests
+	collectives map[collectiveKey]*collective // collectives that are not over everywhere
+	parts     map[key]collectivePart              // their requests
 }
 
-type placeKey struct {
+type trackKey struct {
 	process int
-	place   event.Location
+	location   event.Location
 }
 
 // place is a thread of the timeline.
-type place struct {
+type track struct {
 	pid, tid int
 	cur      *task  // what runs on a slot
 	parked   micros // since when; -1 if not
-	last     ending // the end of a task that was recorded here last
+	last     arrowEnd // the end of a task that was recorded here last
 	mark     micros // when the last mark of a message was
 }
 
 // ending is one end of an arrow.
-type ending struct {
+type arrowEnd struct {
 	task uint64 // that ends there; zero if none does
 	at   micros
-	p    *place
+	p    *track
 }
 
 // task is one that is not over.
@@ -121,22 +121,22 @@ type task struct {
 	outer *task
 	loop  bool   // part of a recorded loop, kept until it is run again
 	since micros // when the slice began that is open
-	after ending // of the task that made this one ready
-	end   ending
+	after arrowEnd // of the task that made this one ready
+	end   arrowEnd
 	cause string // why it is blocked
-	from  *place // of the slot that it has, or had
+	from  *track // of the slot that it has, or had
 }
 
 // place returns the thread of an event.
-func (t *writer) place(e *replay.Event) *place {
+func (t *writer) trackOf(e *replay.Event) *track {
 	p := e.Source.Location
-	k := placeKey{e.Process, p}
-	if x := t.places[k]; x != nil {
+	k := trackKey{e.Process, p}
+	if x := t.tracks[k]; x != nil {
 		return x
 	}
 	// Slots, and the goroutines beside them, are threads of one process.
-	home := placeKey{e.Process, event.Location{Kind: event.SlotLocation, Group: p.Group, Index: -1}}
-	x := &place{tid: p.Index + 1, parked: -1}
+	home := trackKey{e.Process, event.Location{Kind: event.SlotLocation, Group: p.Group, Index: -1}}
+	x := &track{tid: p.Index + 1, parked: -1}
 	name, thread := fmt.Sprintf("runtime %d", p.Group), fmt.Sprintf("slot %d", p.Index)
 	switch p.Kind {
 	case event.OtherLocation:
@@ -149,17 +149,17 @@ func (t *writer) place(e *replay.Event) *place {
 	if h := t.set.Head(e.Process); h.Rank >= 0 && p.Kind != event.RankLocation {
 		name = fmt.Sprintf("rank %d: %s", h.Rank, name)
 	}
-	h := t.places[home]
+	h := t.tracks[home]
 	if h == nil {
 		t.pids++
-		h = &place{pid: t.pids, parked: -1}
-		t.places[home] = h
+		h = &track{pid: t.pids, parked: -1}
+		t.tracks[home] = h
 		t.put(&entry{Name: "process_name", Phase: "M", Pid: h.pid, Args: map[string]any{"name": name}})
 		t.put(&entry{Name: "process_sort_index", Phase: "M", Pid: h.pid, Args: map[string]any{"sort_index": sortIndex(e.Process, p)}})
 	}
 	x.pid = h.pid
 	if k != home {
-		t.places[k] = x
+		t.tracks[k] = x
 	} else {
 		h.tid, h.parked, x = 1, -1, h
 	}
@@ -179,12 +179,12 @@ func sortIndex(process int, p event.Location) int {
 }
 
 // slice writes a slice that ends now.
-func (t *writer) slice(p *place, name, cat string, since micros, args map[string]any) {
+func (t *writer) slice(p *track, name, cat string, since micros, args map[string]any) {
 	t.put(&entry{Name: name, Cat: cat, Phase: "X", Time: since, Dur: new(t.now - since), Pid: p.pid, Tid: p.tid, Args: args})
 }
 
 // arrow writes an arrow. Its ends are bound to the slices in which their times are.
-func (t *writer) arrow(cat string, from, to ending) {
+func (t *writer) arrow(cat string, from, to arrowEnd) {
 	t.flows++
 	id := fmt.Sprint(t.flows)
 	t.put(&entry{Name: cat, Cat: cat, Phase: "s", Time: from.at, Pid: from.p.pid, Tid: from.p.tid, ID: id})

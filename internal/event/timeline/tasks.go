@@ -31,7 +31,7 @@ func (t *writer) taskEvent(e *replay.Event) {
 		}
 		return
 	case event.RunFailed:
-		p := t.place(e)
+		p := t.trackOf(e)
 		t.put(&entry{Name: "the run has failed", Cat: "run", Phase: "i", Scope: "p", Time: t.now, Pid: p.pid, Tid: p.tid})
 		return
 	}
@@ -40,44 +40,44 @@ func (t *writer) taskEvent(e *replay.Event) {
 	}
 	switch e.Kind() {
 	case event.Ready:
-		if l := t.place(e).last; e.B != 0 && l.task == e.B {
+		if l := t.trackOf(e).last; e.B != 0 && l.task == e.B {
 			x.after = l
 		}
 	case event.Started, event.Skipped:
-		p := t.place(e)
+		p := t.trackOf(e)
 		x.outer, x.from, x.since = p.cur, p, t.now
 		p.cur = x
 		if x.after.task != 0 {
-			t.arrow("dependency", x.after, ending{at: t.now, p: p})
+			t.arrow("dependency", x.after, arrowEnd{at: t.now, p: p})
 		}
 	case event.Ended:
-		p := t.place(e)
+		p := t.trackOf(e)
 		if p.cur != x {
 			return
 		}
-		t.closes(p, x)
+		t.closeSlice(p, x)
 		p.cur = x.outer
-		x.end = ending{e.A, max(x.since, t.now-1), p}
+		x.end = arrowEnd{e.A, max(x.since, t.now-1), p}
 		p.last = x.end
 		if e.C&event.EndedCompleted != 0 {
 			delete(t.tasks, id)
 		}
 	case event.Released:
-		t.place(e).last = x.end
+		t.trackOf(e).last = x.end
 	case event.Completed:
-		t.place(e).last = x.end
+		t.trackOf(e).last = x.end
 		if !x.loop {
 			delete(t.tasks, id)
 		}
 	case event.Refused:
 		delete(t.tasks, id)
 	case event.Blocked:
-		p := t.place(e)
+		p := t.trackOf(e)
 		if p.cur != x {
 			return
 		}
 		for y := x; y != nil; y = y.outer { // what is beneath on the stack leaves the slot, too
-			t.closes(p, y)
+			t.closeSlice(p, y)
 		}
 		p.cur = nil
 		x.cause = event.Reasons[min(int(e.B), len(event.Reasons)-1)]
@@ -89,7 +89,7 @@ func (t *writer) taskEvent(e *replay.Event) {
 		}
 		t.async("e", "blocked: "+x.cause, "blocked", x)
 		x.cause = ""
-		p := t.place(e)
+		p := t.trackOf(e)
 		p.cur = x
 		for y := x; y != nil; y = y.outer {
 			y.since, y.from = t.now, p
@@ -98,7 +98,7 @@ func (t *writer) taskEvent(e *replay.Event) {
 }
 
 // closes writes the slice of x that ends now.
-func (t *writer) closes(p *place, x *task) {
+func (t *writer) closeSlice(p *track, x *task) {
 	args := map[string]any{"task": x.id.id, "spawned at": x.where}
 	if r, ok := t.ranks[x.main]; ok {
 		args["rank"] = r
@@ -124,13 +124,13 @@ func title(label, where string) string {
 }
 
 // shut ends what is open at the end.
-func (t *writer) shut() {
-	for _, p := range t.places {
+func (t *writer) closeOpen() {
+	for _, p := range t.tracks {
 		if p.parked >= 0 {
 			t.slice(p, "parked", "slot", p.parked, nil)
 		}
 		for x := p.cur; x != nil; x = x.outer {
-			t.closes(p, x)
+			t.closeSlice(p, x)
 		}
 	}
 	for _, x := range t.tasks {
@@ -141,5 +141,5 @@ func (t *writer) shut() {
 	for id := range t.requests {
 		t.finish(id)
 	}
-	t.shutWindows()
+	t.closeWindows()
 }

@@ -17,9 +17,9 @@ import (
 const windowThreads = 16
 
 func (t *writer) windowEvent(e *replay.Event) {
-	rank := t.place(e)
+	rank := t.trackOf(e)
 	number := uint32(e.Get(e.Kind().Info().Field("window")))
-	k := windowKey{placeKey{e.Process, e.Source.Location}, number}
+	k := windowKey{trackKey{e.Process, e.Source.Location}, number}
 	w := t.windows[k]
 	if w == nil {
 		tid := windowThreads
@@ -28,7 +28,7 @@ func (t *writer) windowEvent(e *replay.Event) {
 				tid++
 			}
 		}
-		w = &window{place: place{pid: rank.pid, tid: tid, parked: -1}, number: number, name: fmt.Sprintf("window %d", number), since: t.now,
+		w = &window{track: track{pid: rank.pid, tid: tid, parked: -1}, number: number, name: fmt.Sprintf("window %d", number), since: t.now,
 			ops: map[uint32]string{}, did: map[event.Kind]int{}}
 		t.windows[k] = w
 	}
@@ -40,8 +40,8 @@ func (t *writer) windowEvent(e *replay.Event) {
 		w.name = fmt.Sprintf("window %d: %s", number, t.set.Origin(e.Process, uint32(e.C)).Label)
 		return
 	}
-	if !w.told {
-		w.told = true
+	if !w.named {
+		w.named = true
 		t.put(&entry{Name: "thread_name", Phase: "M", Pid: w.pid, Tid: w.tid, Args: map[string]any{"name": w.name}})
 	}
 	switch e.Kind() {
@@ -76,7 +76,7 @@ func (t *writer) closeEpoch(w *window, epoch uint64) {
 	if w.durable >= epoch {
 		args["durable"] = true
 	}
-	t.slice(&w.place, fmt.Sprintf("epoch %d", epoch), "window", w.since, args)
+	t.slice(&w.track, fmt.Sprintf("epoch %d", epoch), "window", w.since, args)
 	w.since, w.bytes = t.now, 0
 	clear(w.did)
 }
@@ -99,7 +99,7 @@ func (t *writer) finishOperation(w *window, op uint32) {
 }
 
 // shutWindows ends what is open at the end.
-func (t *writer) shutWindows() {
+func (t *writer) closeWindows() {
 	order := func(a, b *window) int { return cmp.Or(cmp.Compare(a.pid, b.pid), cmp.Compare(a.tid, b.tid)) }
 	for _, w := range slices.SortedFunc(maps.Values(t.windows), order) {
 		for _, op := range slices.Sorted(maps.Keys(w.ops)) {

@@ -58,8 +58,8 @@ func walk(em *emitter, names []string) (set *replay.Set, cut, err error) {
 		return nil, nil, err
 	}
 	defer set.Close() // what was read of it stays
-	t := &writer{emitter: em, set: set, places: map[placeKey]*place{}, tasks: map[key]*task{}, requests: map[key]*request{},
-		sent: map[replay.Message][]ending{}, came: map[replay.Message][]ending{}, ranks: map[key]int{}, windows: map[windowKey]*window{}, gatherings: map[gatheringKey]*gathering{}, joined: map[key]joined{}}
+	t := &writer{emitter: em, set: set, tracks: map[trackKey]*track{}, tasks: map[key]*task{}, requests: map[key]*request{},
+		sent: map[replay.Message][]arrowEnd{}, matched: map[replay.Message][]arrowEnd{}, ranks: map[key]int{}, windows: map[windowKey]*window{}, collectives: map[collectiveKey]*collective{}, parts: map[key]collectivePart{}}
 	for e, err := range set.Events() {
 		if err != nil {
 			if !errors.Is(err, journal.ErrCut) {
@@ -74,7 +74,7 @@ func walk(em *emitter, names []string) (set *replay.Set, cut, err error) {
 		t.now = micros(e.Time - t.start)
 		t.event(e)
 	}
-	t.shut()
+	t.closeOpen()
 	return set, cut, nil
 }
 
@@ -82,7 +82,7 @@ func walk(em *emitter, names []string) (set *replay.Set, cut, err error) {
 func (t *writer) event(e *replay.Event) {
 	switch k := e.Kind(); {
 	case k == event.Lost:
-		p := t.place(e)
+		p := t.trackOf(e)
 		t.put(&entry{Name: fmt.Sprintf("%d events lost", e.A), Cat: "recording", Phase: "i", Scope: "t", Time: t.now, Pid: p.pid, Tid: p.tid})
 	case k == event.RunOfRank:
 		t.ranks[key{e.Process, e.A}] = int(int32(uint32(e.B)))
@@ -96,7 +96,7 @@ func (t *writer) event(e *replay.Event) {
 }
 
 func (t *writer) slotEvent(e *replay.Event) {
-	p := t.place(e)
+	p := t.trackOf(e)
 	switch e.Kind() {
 	case event.Parked:
 		p.parked = t.now

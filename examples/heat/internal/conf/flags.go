@@ -24,7 +24,7 @@ var ErrHelp = errors.New("help requested")
 // flagSet collects flags under their long and short names, and remembers which were given.
 type flagSet struct {
 	*flag.FlagSet
-	given map[string]bool
+	explicit map[string]bool
 }
 
 func newFlagSet(name string) *flagSet {
@@ -37,7 +37,7 @@ func newFlagSet(name string) *flagSet {
 // add makes one flag of a set function under one or two names.
 func (fs *flagSet) add(long, short string, isBool bool, set func(string) error) {
 	v := value{isBool, func(s string) error {
-		fs.given[long] = true
+		fs.explicit[long] = true
 		return set(s)
 	}}
 	fs.Var(v, long, "")
@@ -142,13 +142,13 @@ func (v value) IsBoolFlag() bool   { return v.isBool }
 // started as one of, 0 if it is on its own. It returns ErrHelp or a *UsageError.
 func Parse(args []string, started int) (*Run, error) {
 	fs := newFlagSet("heat")
-	f := &raw{given: fs.given}
+	f := &raw{explicit: fs.explicit}
 	f.define(fs)
 	if err := fs.parse(args); err != nil {
 		return nil, err
 	}
 	if started > 0 {
-		if f.given["ranks"] && f.ranks != started {
+		if f.explicit["ranks"] && f.ranks != started {
 			return nil, usage("-ranks is %d, but %d were started: leave it out, or start as many", f.ranks, started)
 		}
 		f.ranks = started

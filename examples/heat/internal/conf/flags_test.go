@@ -65,7 +65,7 @@ func TestRounding(t *testing.T) {
 func TestSnapshotDefaults(t *testing.T) {
 	t.Chdir(t.TempDir())
 	for steps := 9; steps < 3000; steps++ {
-		f := raw{timesteps: steps, size: 4, bs: 4, ranks: 1, given: map[string]bool{}, kernel: "rows8"}
+		f := raw{timesteps: steps, size: 4, bs: 4, ranks: 1, explicit: map[string]bool{}, kernel: "rows8"}
 		r, err := f.resolve()
 		require.NoError(t, err)
 		require.GreaterOrEqual(t, r.SnapshotCount(), 10, steps)
@@ -156,7 +156,7 @@ func TestParseView(t *testing.T) {
 // The help text names every flag.
 func TestHelpIsComplete(t *testing.T) {
 	fs := newFlagSet("heat")
-	f := &raw{given: fs.given}
+	f := &raw{explicit: fs.explicit}
 	f.define(fs)
 	fs.VisitAll(func(fl *flag.Flag) {
 		require.Contains(t, Help, "-"+fl.Name, fl.Name)

@@ -128,7 +128,7 @@ type raw struct {
 	cpuProfile          string
 	progress            bool
 	watch               Watch
-	given               map[string]bool // by long name
+	explicit               map[string]bool // by long name
 }
 
 // resolve fills in defaults and checks what the flags cannot check one by one.
@@ -136,10 +136,10 @@ func (f *raw) resolve() (*Run, error) {
 	r := &Run{
 		Variant: f.variant, Delta: f.delta, Warmup: !f.noWarmup && f.output == "",
 		NamSync: f.namSync, NamDir: f.namDir, Window: f.window, GIF: f.gif, Output: f.output, CPUProfile: f.cpuProfile,
-		Check: f.check, Verbose: f.verbose, Progress: f.progress, Bare: len(f.given) == 0,
+		Check: f.check, Verbose: f.verbose, Progress: f.progress, Bare: len(f.explicit) == 0,
 		Timesteps: f.timesteps, Workers: f.workers, Kernel: f.kernel, Watch: f.watch,
 	}
-	if err := r.Watch.check(r.Variant, f.given); err != nil {
+	if err := r.Watch.check(r.Variant, f.explicit); err != nil {
 		return nil, err
 	}
 	if r.Bare {
@@ -164,27 +164,27 @@ func (f *raw) resolve() (*Run, error) {
 // layout finds the sizes, and rounds them up with a warning.
 func (f *raw) layout(r *Run) (grid.Layout, error) {
 	rows, cols := f.size, f.size
-	if f.given["rows"] != f.given["cols"] && !f.given["size"] {
+	if f.explicit["rows"] != f.explicit["cols"] && !f.explicit["size"] {
 		return grid.Layout{}, usage("-rows and -cols go together: give both, or -size N for a square matrix")
 	}
-	if f.given["rows"] && f.given["cols"] && f.given["size"] {
+	if f.explicit["rows"] && f.explicit["cols"] && f.explicit["size"] {
 		return grid.Layout{}, usage("-size %d is for a square matrix, and -rows %d -cols %d say otherwise: leave one of the two out", f.size, f.rows, f.cols)
 	}
-	if f.given["rows"] {
+	if f.explicit["rows"] {
 		rows = f.rows
 	}
-	if f.given["cols"] {
+	if f.explicit["cols"] {
 		cols = f.cols
 	}
 	// A block size that nobody chose is no reason to round a small matrix up by much.
 	rbs, cbs := min(f.bs, ceilDiv(rows, f.ranks)), min(f.bs, cols)
-	if f.given["bs"] {
+	if f.explicit["bs"] {
 		rbs, cbs = f.bs, f.bs
 	}
-	if f.given["rbs"] {
+	if f.explicit["rbs"] {
 		rbs = f.rbs
 	}
-	if f.given["cbs"] {
+	if f.explicit["cbs"] {
 		cbs = f.cbs
 	}
 	l := grid.Round(rows, cols, f.ranks, rbs, cbs)
@@ -214,7 +214,7 @@ func (f *raw) windows(l grid.Layout) (int, error) {
 			}
 		}
 	}
-	if !f.given["wins"] {
+	if !f.explicit["wins"] {
 		return best, nil
 	}
 	if ncb%f.wins != 0 || f.wins > ncb {
@@ -226,10 +226,10 @@ func (f *raw) windows(l grid.Layout) (int, error) {
 // snapshots decides whether, and how often.
 func (f *raw) snapshots(r *Run) error {
 	r.Snapshots, r.NamFreq = true, f.namFreq
-	if f.given["nam-freq"] {
+	if f.explicit["nam-freq"] {
 		if f.namFreq == 0 {
 			for _, name := range []string{"window", "gif", "nam-sync"} {
-				if f.given[name] {
+				if f.explicit[name] {
 					return usage("-%s needs snapshots, but -nam-freq is 0: give 1 or more", name)
 				}
 			}
@@ -238,7 +238,7 @@ func (f *raw) snapshots(r *Run) error {
 		return nil
 	}
 	r.NamFreq = max(1, ceilDiv(r.Timesteps, snapshotsWanted))
-	asked := r.Bare || f.given["window"] || f.given["gif"] || f.given["nam-dir"] || f.given["nam-sync"]
+	asked := r.Bare || f.explicit["window"] || f.explicit["gif"] || f.explicit["nam-dir"] || f.explicit["nam-sync"]
 	if bytes := r.SnapshotBytes(); !asked && bytes > unaskedSnapshotBytes {
 		r.Warnings = append(r.Warnings, fmt.Sprintf("no snapshots: they would take %d MiB; -nam-freq %d asks for them", bytes>>20, r.NamFreq))
 		r.Snapshots, r.NamFreq = false, 0

@@ -10,7 +10,7 @@ func Rows8(m []float64, stride int, r Rect) {
 		for end := r.Row + r.Rows; end-row >= inFlight; row += inFlight {
 			at := row*stride + r.Col
 			leftEdge8(m, stride, at)
-			lanes8(m, stride, at, r.Cols-edge)
+			middle8(m, stride, at, r.Cols-edge)
 			rightEdge8(m, stride, at+r.Cols-edge)
 		}
 	}
@@ -22,7 +22,7 @@ func Rows8(m []float64, stride int, r Rect) {
 //
 // w is a row's latest value, the western neighbour of its next cell; v is the one before, the
 // northern neighbour of the next row's next cell.
-func lanes8(m []float64, stride, at, n int) {
+func middle8(m []float64, stride, at, n int) {
 	w0, w1, w2, w3 := m[at+0*stride+13], m[at+1*stride+11], m[at+2*stride+9], m[at+3*stride+7]
 	w4, w5, w6, w7 := m[at+4*stride+5], m[at+5*stride+3], m[at+6*stride+1], m[at+7*stride+-1]
 	v0, v1, v2, v3 := m[at+0*stride+12], m[at+1*stride+10], m[at+2*stride+8], m[at+3*stride+6]
