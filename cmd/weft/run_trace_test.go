@@ -114,7 +114,7 @@ func TestRunMakesOneTimeline(t *testing.T) {
 	require.Contains(t, string(drawn), "rank 1")
 	r = weft("trace", "picture", "--from", "1h", dir)
 	require.NotZero(t, r.status)
-	require.Contains(t, r.errOut, "timeline: nothing to be shown")
+	require.Contains(t, r.errOut, "timeline: nothing to show")
 	require.NoError(t, os.Remove(filepath.Join(dir, "run.rank1.json.weft")))
 	r = weft("trace", "timeline", "-o", again, dir)
 	require.Zero(t, r.status, r.errOut)

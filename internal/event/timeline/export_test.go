@@ -9,7 +9,7 @@ import (
 	"math"
 )
 
-// DrawJSON is Picture for a timeline as it is written.
+// DrawJSON is Picture for a timeline in its file format.
 func DrawJSON(w io.Writer, timeline string, v View) error {
 	return draw(w, v, func(take func(*entry)) error {
 		var all struct {
@@ -34,8 +34,8 @@ func DrawJSON(w io.Writer, timeline string, v View) error {
 	})
 }
 
-// DrawMany is Picture for a timeline of n slices, n marks and n arrows, one after the other on two
-// threads, a microsecond long and one apart.
+// DrawMany is Picture for a timeline of n slices, n marks and n arrows on two threads in turn. Each
+// slice is a microsecond long, with a microsecond between two slices.
 func DrawMany(w io.Writer, n int, v View) error {
 	return draw(w, v, func(take func(*entry)) error {
 		for i := range n {

@@ -50,7 +50,7 @@ func (t *writer) messageEvent(e *replay.Event) {
 	}
 }
 
-// mark writes the shortest slice that an arrow can be bound to, and returns it.
+// mark writes the shortest slice that an arrow can be bound to, and returns its end of an arrow.
 func (t *writer) mark(p *track, name string, args map[string]any) arrowEnd {
 	at := max(t.now, p.mark+2)
 	p.mark = at
@@ -58,7 +58,7 @@ func (t *writer) mark(p *track, name string, args map[string]any) arrowEnd {
 	return arrowEnd{at: at, p: p}
 }
 
-// begin opens the asynchronous slice of a request; number 0 has none.
+// begin opens the asynchronous slice of a request. A request with the number 0 has none.
 func (t *writer) begin(id key, p *track, name string) {
 	if id.id == 0 {
 		return
@@ -78,10 +78,11 @@ func (t *writer) finish(id key) {
 
 // A collective is an asynchronous slice at each rank, as other requests are, with a mark at either
 // end. When all ranks are done, or at the end of the timeline, an arrow is drawn to the end at each
-// rank, from the beginning at the rank that came last of those that it had to wait for. So arrows
-// of one collective lead to the one who is late.
+// rank, from the latest beginning among the ranks that it had to wait for. So the arrows of a
+// collective come from the rank that was late.
 
-// The collectives in which ranks wait for some others only, by event.Collectives.
+// The numbers of collectives in which a rank waits for some of the others only, as in
+// event.Collectives.
 const (
 	ofBcast   = 2
 	ofReduce  = 3
@@ -119,7 +120,7 @@ func (t *writer) collectiveEnds(id key, p *track, failed bool) {
 	delete(t.parts, id)
 	g := t.collectives[j.key]
 	if failed {
-		t.mark(p, g.name+" failed", nil) // to which nothing leads
+		t.mark(p, g.name+" failed", nil) // no arrow leads to it
 	} else {
 		g.to[j.rank] = t.mark(p, g.name+" over", nil)
 	}
@@ -129,7 +130,7 @@ func (t *writer) collectiveEnds(id key, p *track, failed bool) {
 	}
 }
 
-// waitsFor reports whether, in g, rank r cannot be done before rank s has begun.
+// waitsFor reports whether rank r cannot be done in g before rank s has begun.
 func (g *collective) waitsFor(r, s int) bool {
 	switch g.kind {
 	case ofBcast, ofScatter:
@@ -142,7 +143,7 @@ func (g *collective) waitsFor(r, s int) bool {
 	return true
 }
 
-// draw draws the arrows of a collective.
+// draw writes the arrows of a collective.
 func (t *writer) draw(g *collective) {
 	for _, r := range slices.Sorted(maps.Keys(g.to)) {
 		to := g.to[r]
@@ -152,7 +153,7 @@ func (t *writer) draw(g *collective) {
 				last, found = from, true
 			}
 		}
-		// None if the clocks say otherwise, or if it was this rank that came last.
+		// No arrow if the clocks contradict it, or if this rank itself was last.
 		if found && last.at <= to.at && last.at >= g.from[r].at {
 			t.arrow("collective", last, to)
 		}

@@ -18,27 +18,27 @@ import (
 	"weft/internal/event"
 )
 
-// View says what a picture shows of a timeline.
+// View selects the part of a timeline that a picture shows.
 type View struct {
-	From, To time.Duration // since its beginning or, if negative, before its end; To zero: its end
-	Width    int           // in pixels; zero: 1200
+	From, To time.Duration // since the beginning or, if negative, before the end; To 0 is the end
+	Width    int           // in pixels; 0 means 1200
 }
 
-// ErrView is the error of a view of which there is no picture.
-var ErrView = errors.New("timeline: nothing to be shown")
+// ErrView is the error for a view that cannot be drawn.
+var ErrView = errors.New("timeline: nothing to show")
 
 const (
 	pictureLabel  = 190     // pixels for the names of threads
-	mostWidth     = 1 << 15 // what viewers draw
+	mostWidth     = 1 << 15 // the largest width that viewers draw
 	pictureRow    = 20
 	pictureHead   = 24
-	pictureLetter = 6.2 // how wide one is, about
-	leastBox      = 0.5 // pixels; what is shorter is drawn so
+	pictureLetter = 6.2 // about the width of a letter
+	leastBox      = 0.5 // least width in pixels: shorter slices are drawn with it
 )
 
 type thread struct{ pid, tid int }
 
-// box is a slice or, without a length, a mark.
+// box is a slice or a mark.
 type box struct {
 	name      string
 	time, dur float64
@@ -54,13 +54,12 @@ type line struct {
 	message  bool
 }
 
-// Picture draws a part of the timeline of the traces of one run as SVG: threads as rows, slices as
-// boxes, marks, and the arrows of which both ends are in it. What is asynchronous is left out;
-// viewers have that. What a trace that is cut still has is drawn; the error says then that it is
-// cut.
+// Picture draws a part of the timeline of the recordings of one run as SVG: threads as rows, slices
+// as boxes, marks, and the arrows with both ends in the part. Asynchronous slices are left out. If
+// a recording is cut, Picture draws its records, and returns an error that says so.
 //
-// The traces are read twice, first for their length, and only what is drawn is kept: of slices,
-// marks and arrows that the picture has no pixels for, one for each place.
+// The recordings are read twice, first for their length. Only elements that are drawn are kept in
+// memory: if several slices, marks or arrows fall on the same pixels, only the first is.
 func Picture(w io.Writer, v View, names ...string) error {
 	var cut error
 	err := draw(w, v, func(take func(*entry)) (err error) {
@@ -70,7 +69,7 @@ func Picture(w io.Writer, v View, names ...string) error {
 	return cmp.Or(err, cut)
 }
 
-// draw is Picture for elements that are put twice.
+// draw is Picture for the elements that a function emits. It calls the function twice.
 func draw(w io.Writer, v View, elements func(func(*entry)) error) error {
 	end := 0.0
 	if err := elements(func(e *entry) { end = max(end, e.begin()+e.length()) }); err != nil {
@@ -85,7 +84,7 @@ func draw(w io.Writer, v View, elements func(func(*entry)) error) error {
 	}
 	v.Width = cmp.Or(v.Width, 1200)
 	if from < 0 || to <= from || from >= end || v.Width < 2*pictureLabel || v.Width > mostWidth {
-		return fmt.Errorf("%w: from %v to %v, %d pixels wide; times are from 0 to %v, the second is larger, and widths from %d to %d", ErrView, length(from), length(to), v.Width, length(end), 2*pictureLabel, mostWidth)
+		return fmt.Errorf("%w: from %v to %v, %d pixels wide; legal are times from 0 to %v, the second larger than the first, and widths from %d to %d", ErrView, length(from), length(to), v.Width, length(end), 2*pictureLabel, mostWidth)
 	}
 	p := &picture{w: bufio.NewWriter(w), from: from, to: to, scale: float64(v.Width-pictureLabel) / (to - from),
 		processes: map[int]string{}, threads: map[thread]string{}, rows: map[thread]int{}, order: map[int]int{},
@@ -101,7 +100,7 @@ func draw(w io.Writer, v View, elements func(func(*entry)) error) error {
 	return p.w.Flush()
 }
 
-// begin is when an element begins, and length how long it is, in microseconds.
+// begin is the start time of an element, and length its duration, in microseconds.
 func (e *entry) begin() float64 { return float64(e.Time) / 1e3 }
 
 func (e *entry) length() float64 {
@@ -120,22 +119,22 @@ type picture struct {
 	processes map[int]string
 	threads   map[thread]string
 	rows      map[thread]int
-	order     map[int]int // of processes
+	order     map[int]int // sort index by process
 
 	boxes []box
 	lines []line
-	open  map[string]*entry // arrows that have begun
-	seen  map[spot]bool     // where something is that is smaller than a pixel
+	open  map[string]*entry // begins of arrows without an end yet, by ID
+	seen  map[spot]bool     // spots with an element that is smaller than a pixel
 }
 
-// spot is a place of the picture, for what has no more room than that.
+// spot is a position in the picture, at the resolution of pixels.
 type spot struct {
 	on, to     thread
 	x1, x2     int
 	mark, line bool
 }
 
-// length is a time of the timeline.
+// length converts a time of the timeline.
 func length(micros float64) time.Duration { return time.Duration(micros * 1e3) }
 
 func (p *picture) x(t float64) float64 {
@@ -143,7 +142,7 @@ func (p *picture) x(t float64) float64 {
 }
 func (p *picture) y(t thread) float64 { return pictureHead + float64(p.rows[t])*pictureRow }
 
-// take keeps an element if it is in the picture.
+// take stores an element if it is in the picture.
 func (p *picture) take(e *entry) {
 	on := thread{e.Pid, e.Tid}
 	switch e.Phase {
@@ -182,7 +181,7 @@ func (p *picture) take(e *entry) {
 	}
 }
 
-// first reports whether nothing was at a spot yet, and notes that there is something.
+// first reports whether nothing is at a spot yet, and marks the spot.
 func (p *picture) first(s spot) bool {
 	if p.seen[s] {
 		return false
@@ -191,10 +190,10 @@ func (p *picture) first(s spot) bool {
 	return true
 }
 
-// shown reports whether some of a time is in the picture.
+// shown reports whether a part of a time range is in the picture.
 func (p *picture) shown(begin, length float64) bool { return begin+length >= p.from && begin <= p.to }
 
-// arrange gives the threads that have slices their rows.
+// arrange assigns rows to the threads that have slices.
 func (p *picture) arrange() {
 	order := slices.SortedFunc(maps.Keys(p.rows), func(a, b thread) int {
 		return cmp.Or(p.order[a.pid]-p.order[b.pid], a.pid-b.pid, a.tid-b.tid)
@@ -216,7 +215,8 @@ func (p *picture) draw(width int) {
 		fmt.Fprintf(p.w, `<text x="4" y="%d">%s</text><line x1="0" x2="%d" y1="%d" y2="%d" stroke="#ddd"/>`+"\n",
 			pictureHead+row*pictureRow+14, event.XML(cut(name, pictureLabel-8)), width, pictureHead+(row+1)*pictureRow, pictureHead+(row+1)*pictureRow)
 	}
-	// Slices that lie on others come later: they begin later, or as late and are shorter.
+	// A slice on top of another one is drawn later: it begins later, or at the same time and is
+	// shorter.
 	slices.SortStableFunc(p.boxes, func(a, b box) int {
 		return cmp.Or(cmp.Compare(a.time, b.time), cmp.Compare(b.dur, a.dur))
 	})
@@ -235,7 +235,7 @@ func (p *picture) draw(width int) {
 	fmt.Fprintln(p.w, "</svg>")
 }
 
-// ruler draws about ten times.
+// ruler draws about ten time marks.
 func (p *picture) ruler(height int) {
 	step := 1.0
 	for i := 0; (p.to-p.from)/step > 10; i++ {
@@ -266,7 +266,7 @@ func (p *picture) box(b *box) {
 	fmt.Fprintln(p.w)
 }
 
-// cut returns as much of a text as has room; nothing if that is too little to tell it.
+// cut returns as much of a text as fits; nothing if fewer than three letters fit.
 func cut(text string, pixels float64) string {
 	n := int(pixels / pictureLetter)
 	r := []rune(text)
@@ -279,7 +279,7 @@ func cut(text string, pixels float64) string {
 	return string(r[:n-1]) + "…"
 }
 
-// arrows draws those between different rows.
+// arrows draws the arrows.
 func (p *picture) arrows() {
 	for _, l := range p.lines {
 		_, a := p.rows[l.from]

@@ -15,7 +15,7 @@ import (
 	"weft/internal/event/timeline"
 )
 
-// A picture has the threads, slices and arrows of its time, and nothing else.
+// A picture has the threads, slices and arrows of its time range, and nothing else.
 func TestPicture(t *testing.T) {
 	const elements = `{"traceEvents":[
 {"name":"process_name","ph":"M","ts":0,"pid":1,"tid":0,"args":{"name":"rank <0>"}},
@@ -41,7 +41,7 @@ func TestPicture(t *testing.T) {
 	require.NotContains(t, svg, "late")
 	require.Equal(t, 1, strings.Count(svg, "marker-end"))
 
-	// Processes stand in their order, not in that of their numbers.
+	// Processes are sorted by their sort index, not by their numbers.
 	ordered := strings.Replace(elements, `[`, `[
 {"name":"process_sort_index","ph":"M","ts":0,"pid":1,"tid":0,"args":{"sort_index":8}},
 {"name":"process_sort_index","ph":"M","ts":0,"pid":2,"tid":0,"args":{"sort_index":7}},
@@ -65,7 +65,7 @@ func TestPicture(t *testing.T) {
 	_, err = draw(timeline.View{Width: 1 << 16})
 	require.ErrorIs(t, err, timeline.ErrView)
 	_, err = draw(timeline.View{From: 20 * time.Hour, To: 21 * time.Hour})
-	require.EqualError(t, err, "timeline: nothing to be shown: from 20h0m0s to 21h0m0s, 1200 pixels wide; times are from 0 to 1ms, the second is larger, and widths from 380 to 32768")
+	require.EqualError(t, err, "timeline: nothing to show: from 20h0m0s to 21h0m0s, 1200 pixels wide; legal are times from 0 to 1ms, the second larger than the first, and widths from 380 to 32768")
 
 	// A label can be anything.
 	var out strings.Builder
@@ -74,9 +74,9 @@ func TestPicture(t *testing.T) {
 	require.ErrorContains(t, timeline.Picture(io.Discard, timeline.View{}, "no-such-file"), "no-such-file")
 }
 
-// A picture is as large as its pixels are many, however much happened in its time; and what is
-// drawn of a time does not depend on how much there is beside it. So is the memory that it takes:
-// it keeps what it draws.
+// The size of a picture depends on its number of pixels, not on the number of elements in its time
+// range. A picture of a part does not depend on elements outside of the part. The memory for
+// drawing is that of the drawn elements.
 func TestPictureOfMuch(t *testing.T) {
 	draw := func(n int, v timeline.View) string {
 		var out strings.Builder

@@ -13,33 +13,33 @@ import (
 	"weft/internal/event/replay"
 )
 
-// gatheringKey names a collective in a run.
+// collectiveKey identifies a collective in a run.
 type collectiveKey struct {
-	process int // whose ranks they are; -1 for those of the job
+	process int // the process of the ranks; -1 if ranks are processes
 	group   int
 	comm    uint64
 	number  uint64
 }
 
-// gathering is a collective that is not over everywhere.
+// collective is a collective that is not done at all ranks.
 type collective struct {
 	name string
 	kind int
 	root int
 	size int
 	done int
-	from map[int]arrowEnd // by rank of the run: where it begins
-	rank map[int]int    // of a scan: places in the communicator, by rank of the run
-	to   map[int]arrowEnd // and where it is over
+	from map[int]arrowEnd // its beginning, by rank of the run
+	rank map[int]int      // of a scan: rank in the communicator, by rank of the run
+	to   map[int]arrowEnd // its end, by rank of the run
 }
 
-// joined is a request that is a rank's part of a collective.
+// collectivePart is one rank's part of a collective.
 type collectivePart struct {
 	key  collectiveKey
 	rank int
 }
 
-// request is one that is not done.
+// request is a request that is not done.
 type request struct {
 	name string
 	p    *track
@@ -52,15 +52,16 @@ type windowKey struct {
 	number uint32
 }
 
-// window is a rank's part of a window: a thread of the rank's process.
+// window is a window at one rank: a thread of the rank's process.
 type window struct {
 	track
-	name    string
-	number  uint32
-	named    bool   // the thread has its name
-	since   micros // when the last epoch was closed
-	ops     map[uint32]string
-	did     map[event.Kind]int // operations of this rank in the epochs that are not closed
+	name   string
+	number uint32
+	named  bool   // the name of the thread is written
+	since  micros // the end of the last epoch
+	ops    map[uint32]string
+	// number of operations of this rank in the epochs that are not closed
+	did     map[event.Kind]int
 	bytes   uint64
 	durable uint64
 }
@@ -70,7 +71,7 @@ type key struct {
 	id      uint64
 }
 
-// writer has what is open.
+// writer holds the open slices and arrows.
 type writer struct {
 	*emitter
 	set      *replay.Set
@@ -81,60 +82,61 @@ type writer struct {
 	flows    int
 	tasks    map[key]*task
 	requests map[key]*request
-	ranks    map[key]int // of runs, by main task
-	// whose other end has not been seen. The arrival may be seen first, as clocks have it
+	ranks    map[key]int // ranks of runs, by main task
+	// begins and ends of message arrows whose other end is not known yet. Clocks differ, so the end
+	// may come first
 	sent    map[replay.Message][]arrowEnd
-	matched    map[replay.Message][]arrowEnd
+	matched map[replay.Message][]arrowEnd
 	windows map[windowKey]*window
 
-	collectives map[collectiveKey]*collective // collectives that are not over everywhere
-	parts     map[key]collectivePart              // their requests
+	collectives map[collectiveKey]*collective // collectives that are not done at all ranks
+	parts       map[key]collectivePart        // requests of collectives
 }
 
 type trackKey struct {
-	process int
-	location   event.Location
+	process  int
+	location event.Location
 }
 
-// place is a thread of the timeline.
+// track is a thread of the timeline.
 type track struct {
 	pid, tid int
-	cur      *task  // what runs on a slot
-	parked   micros // since when; -1 if not
-	last     arrowEnd // the end of a task that was recorded here last
-	mark     micros // when the last mark of a message was
+	cur      *task    // the innermost task on a slot
+	parked   micros   // the time at which the slot parked; -1 if it is not parked
+	last     arrowEnd // the last end of a task that was recorded here
+	mark     micros   // time of the last mark of a message
 }
 
-// ending is one end of an arrow.
+// arrowEnd is one end of an arrow.
 type arrowEnd struct {
-	task uint64 // that ends there; zero if none does
+	task uint64 // the task that ends there; 0 if it is not the end of a task
 	at   micros
 	p    *track
 }
 
-// task is one that is not over.
+// task is a task that is not over.
 type task struct {
 	id    key
 	name  string
 	where string
 	main  key
 	outer *task
-	loop  bool   // part of a recorded loop, kept until it is run again
-	since micros // when the slice began that is open
-	after arrowEnd // of the task that made this one ready
+	loop  bool     // of a recorded loop: kept until it is run again
+	since micros   // beginning of the open slice
+	after arrowEnd // end of the task that made this task ready
 	end   arrowEnd
-	cause string // why it is blocked
-	from  *track // of the slot that it has, or had
+	cause string // why it is blocked; "" if it is not
+	from  *track // track of its slot, or its last slot
 }
 
-// place returns the thread of an event.
+// trackOf returns the track of a record.
 func (t *writer) trackOf(e *replay.Event) *track {
 	p := e.Source.Location
 	k := trackKey{e.Process, p}
 	if x := t.tracks[k]; x != nil {
 		return x
 	}
-	// Slots, and the goroutines beside them, are threads of one process.
+	// The slots of a runtime, and the goroutines without a slot, are threads of one process.
 	home := trackKey{e.Process, event.Location{Kind: event.SlotLocation, Group: p.Group, Index: -1}}
 	x := &track{tid: p.Index + 1, parked: -1}
 	name, thread := fmt.Sprintf("runtime %d", p.Group), fmt.Sprintf("slot %d", p.Index)
@@ -167,15 +169,15 @@ func (t *writer) trackOf(e *replay.Event) *track {
 	return x
 }
 
-// sortIndex is where viewers show a process of the timeline: those of one process of the system
-// together, its runtimes above its ranks, and these in their order, whichever had the first event.
+// sortIndex is the position at which viewers show a process of the timeline. The processes of one
+// operating-system process are together: first its runtimes, then its ranks, each sorted by number.
 func sortIndex(process int, p event.Location) int {
-	const kinds, places = 2, 1 << 12 // more ranks than that share a place
-	i := process * kinds * places
+	const kinds, most = 2, 1 << 12 // further ranks share a position
+	i := process * kinds * most
 	if p.Kind == event.RankLocation {
-		return i + places + min(p.Index, places-1)
+		return i + most + min(p.Index, most-1)
 	}
-	return i + min(p.Group, places-1)
+	return i + min(p.Group, most-1)
 }
 
 // slice writes a slice that ends now.
@@ -183,7 +185,7 @@ func (t *writer) slice(p *track, name, cat string, since micros, args map[string
 	t.put(&entry{Name: name, Cat: cat, Phase: "X", Time: since, Dur: new(t.now - since), Pid: p.pid, Tid: p.tid, Args: args})
 }
 
-// arrow writes an arrow. Its ends are bound to the slices in which their times are.
+// arrow writes an arrow. The format binds each end to the slice around its time.
 func (t *writer) arrow(cat string, from, to arrowEnd) {
 	t.flows++
 	id := fmt.Sprint(t.flows)
@@ -206,7 +208,7 @@ type entry struct {
 	Args  map[string]any `json:"args,omitempty"`
 }
 
-// micros is a time in nanoseconds, written in microseconds, as the format has them.
+// micros is a time in nanoseconds. The format has microseconds.
 type micros int64
 
 // MarshalJSON writes microseconds with three decimals.
@@ -214,9 +216,9 @@ func (m micros) MarshalJSON() ([]byte, error) {
 	return fmt.Appendf(nil, "%d.%03d", m/1000, m%1000), nil
 }
 
-// emitter writes the elements, or hands them to take.
+// emitter writes the elements, or passes them to take.
 type emitter struct {
-	take func(*entry) // nil: they are written
+	take func(*entry) // nil: the elements are written to w
 
 	w *bufio.Writer // it keeps the first error
 	n int
@@ -250,7 +252,7 @@ func (e *emitter) put(x *entry) {
 	e.object(x)
 }
 
-// end writes what comes after the elements.
+// end writes the part of the document after the elements.
 func (e *emitter) end(other map[string]any) error {
 	e.text("\n],\"otherData\":")
 	e.object(other)

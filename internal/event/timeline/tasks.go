@@ -36,7 +36,7 @@ func (t *writer) taskEvent(e *replay.Event) {
 		return
 	}
 	if x == nil {
-		return // its beginning is lost
+		return // the record of its beginning was lost
 	}
 	switch e.Kind() {
 	case event.Ready:
@@ -76,7 +76,7 @@ func (t *writer) taskEvent(e *replay.Event) {
 		if p.cur != x {
 			return
 		}
-		for y := x; y != nil; y = y.outer { // what is beneath on the stack leaves the slot, too
+		for y := x; y != nil; y = y.outer { // the tasks below on the stack leave the slot, too
 			t.closeSlice(p, y)
 		}
 		p.cur = nil
@@ -97,7 +97,7 @@ func (t *writer) taskEvent(e *replay.Event) {
 	}
 }
 
-// closes writes the slice of x that ends now.
+// closeSlice writes the slice of x that ends now.
 func (t *writer) closeSlice(p *track, x *task) {
 	args := map[string]any{"task": x.id.id, "spawned at": x.where}
 	if r, ok := t.ranks[x.main]; ok {
@@ -112,7 +112,7 @@ func (t *writer) async(phase, name, cat string, x *task) {
 		Args: map[string]any{"task": x.id.id, "label": x.name}})
 }
 
-// title is what a slice is called: the label, or else file and line.
+// title is the name of a slice: the label, or file and line.
 func title(label, where string) string {
 	if label != "" {
 		return label
@@ -123,7 +123,7 @@ func title(label, where string) string {
 	return where
 }
 
-// shut ends what is open at the end.
+// closeOpen ends all open slices at the end of the timeline.
 func (t *writer) closeOpen() {
 	for _, p := range t.tracks {
 		if p.parked >= 0 {

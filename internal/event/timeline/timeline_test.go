@@ -17,7 +17,7 @@ import (
 	"weft/internal/event/timeline"
 )
 
-// write records a little program, of two slots and two ranks, and returns the file.
+// write records a small program with two slots and two ranks, and returns the file.
 func write(t *testing.T) string {
 	file := filepath.Join(t.TempDir(), "small.weft")
 	j, err := journal.Create(file, journal.Head{Rank: -1, Ranks: 1})
@@ -99,13 +99,13 @@ func TestWrite(t *testing.T) {
 		`"name":"receive from any","cat":"request","ph":"e"`,
 		`"name":"barrier","cat":"request","ph":"b"`, `"name":"barrier over"`, `"name":"collective","cat":"collective","ph":"f"`,
 		`"name":"window 5: plate"`, `"name":"epoch 2","cat":"window","ph":"X"`, `"bytes":48,"durable":true,"put":1,"window":5`, `"name":"epoch 2 is durable"`,
-		`"name":"fence of window 5, epoch 2","cat":"request","ph":"n"`, `"name":"put, rank 1","cat":"operation","ph":"b"`, `"events lost":0`,
+		`"name":"fence of window 5, epoch 2","cat":"request","ph":"n"`, `"name":"put, rank 1","cat":"operation","ph":"b"`, `"trace events lost":0`,
 	} {
 		require.Contains(t, text, want)
 	}
 }
 
-// A collective that fails at a rank has a mark there, to which no other rank's leads.
+// A collective that fails at a rank has a mark there, and no arrow leads to the mark.
 func TestFailedCollective(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "failed.weft")
 	j, err := journal.Create(file, journal.Head{Rank: -1, Ranks: 1})
@@ -128,7 +128,7 @@ func TestFailedCollective(t *testing.T) {
 	require.Equal(t, 1, strings.Count(out.String(), `"cat":"collective","ph":"f"`))
 }
 
-// A trace that is cut gives a timeline and a picture of what is there, and an error.
+// A cut recording gives a timeline and a picture of its records, and an error.
 func TestWriteOfACutTrace(t *testing.T) {
 	file := write(t)
 	b, err := os.ReadFile(file)
@@ -142,7 +142,7 @@ func TestWriteOfACutTrace(t *testing.T) {
 	require.Contains(t, out.String(), "</svg>")
 }
 
-// Each damage to a timeline is found, and named.
+// Verify finds and names each damage to a timeline.
 func TestVerify(t *testing.T) {
 	const names = `{"name":"process_name","ph":"M","pid":1,"tid":0},{"name":"thread_name","ph":"M","pid":1,"tid":1},`
 	for _, c := range []struct{ doc, want string }{

@@ -13,7 +13,7 @@ import (
 	"slices"
 )
 
-// parsed is an element as Verify reads it: pointers tell what is missing.
+// parsed is an element as Verify decodes it. A nil pointer is a missing field.
 type parsed struct {
 	Name  *string  `json:"name"`
 	Cat   string   `json:"cat"`
@@ -41,7 +41,7 @@ type span struct {
 //   - asynchronous slices begin and end, once, in this order, under one category and number;
 //   - each arrow has a beginning and an end, not before it, and both are in slices of their
 //     threads;
-//   - what happens has the number of a process that has a name, and a thread that has one.
+//   - every other element is on a named thread of a named process.
 //
 // The error says which element, counted from zero, is wrong.
 func Verify(r io.Reader) error {

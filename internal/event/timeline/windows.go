@@ -13,7 +13,7 @@ import (
 	"weft/internal/event/replay"
 )
 
-// windowThreads is where the numbers of threads begin that are windows.
+// windowThreads is the number of the first thread of a window.
 const windowThreads = 16
 
 func (t *writer) windowEvent(e *replay.Event) {
@@ -34,7 +34,7 @@ func (t *writer) windowEvent(e *replay.Event) {
 	}
 	switch e.Kind() {
 	case event.WindowMade:
-		w.since = t.now // it may have the number of one that is freed
+		w.since = t.now // the number may be that of a freed window
 		return
 	case event.WindowNamed:
 		w.name = fmt.Sprintf("window %d: %s", number, t.set.Origin(e.Process, uint32(e.C)).Label)
@@ -63,11 +63,11 @@ func (t *writer) windowEvent(e *replay.Event) {
 	case event.WindowFreed:
 		t.instant(w, "freed")
 	case event.WindowRemoved:
-		t.instant(w, "memory given up")
+		t.instant(w, "memory released")
 	}
 }
 
-// closeEpoch writes the slice of an epoch, from the end of the one before.
+// closeEpoch writes the slice of an epoch, which begins at the end of the epoch before it.
 func (t *writer) closeEpoch(w *window, epoch uint64) {
 	args := map[string]any{"window": w.number, "bytes": w.bytes}
 	for k, n := range w.did {
@@ -92,13 +92,13 @@ func (t *writer) operation(phase string, w *window, op uint32, args map[string]a
 
 func (t *writer) finishOperation(w *window, op uint32) {
 	if _, ok := w.ops[op]; !ok {
-		return // its beginning is lost
+		return // the record of its beginning was lost
 	}
 	t.operation("e", w, op, nil)
 	delete(w.ops, op)
 }
 
-// shutWindows ends what is open at the end.
+// closeWindows ends all open operations at the end of the timeline.
 func (t *writer) closeWindows() {
 	order := func(a, b *window) int { return cmp.Or(cmp.Compare(a.pid, b.pid), cmp.Compare(a.tid, b.tid)) }
 	for _, w := range slices.SortedFunc(maps.Values(t.windows), order) {

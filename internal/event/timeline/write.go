@@ -1,22 +1,27 @@
 // SPDX-FileCopyrightText: The weft authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package timeline makes of recorded events a timeline in the format of Chrome's trace viewer,
-// which Perfetto reads, too.
+// Package timeline converts recordings to a timeline in the format of Chrome's trace viewer, which
+// Perfetto also reads.
 //
 //	err := timeline.Write(file, "run.weft")
 //
-// The runtimes and the ranks are processes of the timeline. Slots are threads: what a task does on
-// a slot is a slice, one on top of another where a task runs in the wait of another; a parked slot
-// has a slice that says so; a steal is a mark. The time in which a task has no slot is an
-// asynchronous slice, and so is a request, from its beginning to its end. A window has a thread of
-// its rank's, on which its epochs are slices, and what is durable is a mark; its operations are
-// asynchronous slices. An arrow leads from the end of a task to the beginning of the one that it
-// made ready, and from where a message was sent to where it was matched; in a collective, to where
-// a rank is done, from where the last one begins that it had to wait for.
+//	in weft                            in the timeline
+//	runtime, rank                      process
+//	slot, window of a rank             thread
+//	task on a slot                     slice; on top of another one if it runs while that task waits
+//	parked slot                        slice
+//	steal, durable epoch               mark
+//	task without a slot                asynchronous slice
+//	request                            asynchronous slice
+//	epoch of a window                  slice
+//	operation of a window              asynchronous slice
+//	task that made another one ready   arrow from its end to the other's beginning
+//	message                            arrow from where it was sent to where it was matched
+//	collective                         arrow to a rank's end from the last beginning that the rank waited for
 //
-// The writer streams: it has what is open in memory, and nothing else. [Verify] checks a timeline
-// against the rules of the format, as far as viewers depend on them; it is the oracle of the tests.
+// The writer streams: it keeps only open slices and arrows in memory. [Verify] checks a timeline
+// against those rules of the format on which viewers depend. It is the oracle of the tests.
 package timeline
 
 import (
@@ -30,15 +35,15 @@ import (
 	"weft/internal/event/replay"
 )
 
-// Write makes a timeline of the traces of one run. What a trace that is cut still has is written;
-// the error says then that it is cut.
+// Write writes the timeline of the recordings of one run. If a recording is cut, Write writes the
+// timeline of its records, and returns an error that says so.
 func Write(w io.Writer, names ...string) error {
 	em := newEmitter(w)
 	set, cut, err := walk(em, names)
 	if err != nil {
 		return err
 	}
-	other := map[string]any{"made by": "weft trace", "events lost": set.Lost(), "program": set.Head(0).Program}
+	other := map[string]any{"made by": "weft trace", "trace events lost": set.Lost(), "program": set.Head(0).Program}
 	if c := set.Clocks(); c != nil {
 		other["clocks"] = c
 	}
@@ -51,13 +56,13 @@ func Write(w io.Writer, names ...string) error {
 	return cmp.Or(em.end(other), cut)
 }
 
-// walk puts the elements of the timeline of some traces. If one of them is cut, the second result
-// says so.
+// walk emits the elements of the timeline of some recordings. cut is the error of a recording that
+// is cut.
 func walk(em *emitter, names []string) (set *replay.Set, cut, err error) {
 	if set, err = replay.Open(names...); err != nil {
 		return nil, nil, err
 	}
-	defer set.Close() // what was read of it stays
+	defer set.Close() // the caller may still use what was read
 	t := &writer{emitter: em, set: set, tracks: map[trackKey]*track{}, tasks: map[key]*task{}, requests: map[key]*request{},
 		sent: map[replay.Message][]arrowEnd{}, matched: map[replay.Message][]arrowEnd{}, ranks: map[key]int{}, windows: map[windowKey]*window{}, collectives: map[collectiveKey]*collective{}, parts: map[key]collectivePart{}}
 	for e, err := range set.Events() {
@@ -78,12 +83,12 @@ func walk(em *emitter, names []string) (set *replay.Set, cut, err error) {
 	return set, cut, nil
 }
 
-// event takes the next event.
+// event adds the next record.
 func (t *writer) event(e *replay.Event) {
 	switch k := e.Kind(); {
 	case k == event.Lost:
 		p := t.trackOf(e)
-		t.put(&entry{Name: fmt.Sprintf("%d events lost", e.A), Cat: "recording", Phase: "i", Scope: "t", Time: t.now, Pid: p.pid, Tid: p.tid})
+		t.put(&entry{Name: fmt.Sprintf("%d trace events lost", e.A), Cat: "recording", Phase: "i", Scope: "t", Time: t.now, Pid: p.pid, Tid: p.tid})
 	case k == event.RunOfRank:
 		t.ranks[key{e.Process, e.A}] = int(int32(uint32(e.B)))
 	case k >= event.Spawned && k <= event.RunFailed, k == event.Refused:
