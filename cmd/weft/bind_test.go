@@ -14,8 +14,8 @@ import (
 	"weft/internal/launch/bind"
 )
 
-// Ranks have the processors that the launcher has given them, and are told which; the launcher
-// keeps its own.
+// Ranks run on the processors that the launcher assigns, and learn which they are. The launcher
+// itself is not bound.
 func TestRunBinds(t *testing.T) {
 	if !bind.Supported {
 		require.Contains(t, self(t, "", "run", "-bind", "core", "true").errOut, bind.ErrUnsupported.Error())
@@ -37,7 +37,7 @@ func TestRunBinds(t *testing.T) {
 	lines, _ = ranks("-n", "1", "-bind", "none")
 	require.Equal(t, []string{"0//" + all.String()}, lines)
 
-	// One rank too many, and the environment in the place of the option.
+	// One rank too many, and WEFT_BIND instead of the option.
 	n := fmt.Sprint(len(all) + 1)
 	lines, r = ranks("-v", "-n", n)
 	require.Len(t, lines, len(all)+1)

@@ -20,8 +20,8 @@ func init() {
 	programs["late, others exit"] = func() error { return lateProgram(true) }
 }
 
-// lateProgram is a weft program whose rank 1 fails, and then takes its time to end. The others end
-// as soon as they hear of it: in order, or in the middle of what they do.
+// lateProgram is a weft program whose rank 1 fails, and then ends late. The others end as soon as
+// they learn of the failure: with an error or, with exit, by os.Exit.
 func lateProgram(exit bool) error {
 	rank, _, _, err := comm.Launched()
 	if err != nil {
@@ -42,7 +42,7 @@ func lateProgram(exit bool) error {
 		return nil
 	})
 	if rank == 1 {
-		// far longer than the launcher waits for what it knows nothing of
+		// far longer than the launcher waits for a rank that has reported nothing
 		time.Sleep(400 * time.Millisecond)
 		os.Exit(7)
 	}

@@ -11,7 +11,7 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// runTool runs the command on which cmd calls, and ends as it does.
+// runTool runs c for cmd, and returns c's exit status as an error.
 func runTool(cmd *cobra.Command, c *exec.Cmd) error {
 	c.Stdin, c.Stdout, c.Stderr = cmd.InOrStdin(), cmd.OutOrStdout(), cmd.ErrOrStderr()
 	err := c.Run()
@@ -31,12 +31,12 @@ const (
 	exitUsage   = 2
 )
 
-// usageError is a mistake in the command line, as opposed to a command that failed.
+// usageError is a mistake in the command line. It is distinguished from a command that failed.
 type usageError struct{ error }
 
 func (e usageError) Unwrap() error { return e.error }
 
-// legalCommand refuses what is not a sub-command, and names those that are.
+// legalCommand returns an error for an unknown sub-command, with the names of the known ones.
 func legalCommand(cmd *cobra.Command, args []string) error {
 	if len(args) == 0 {
 		return nil
@@ -50,7 +50,8 @@ func legalCommand(cmd *cobra.Command, args []string) error {
 	return usageError{fmt.Errorf("unknown command %q for %q; legal are %s", args[0], cmd.CommandPath(), legal[len(", "):])}
 }
 
-// arguments makes the check of a command's arguments a usage error.
+// arguments turns the error of a check of arguments into a usage error; what describes the legal
+// arguments.
 func arguments(check cobra.PositionalArgs, what string) cobra.PositionalArgs {
 	return func(cmd *cobra.Command, args []string) error {
 		if check(cmd, args) != nil {
@@ -60,7 +61,7 @@ func arguments(check cobra.PositionalArgs, what string) cobra.PositionalArgs {
 	}
 }
 
-// exitStatus is an exit status that needs no further words.
+// exitStatus is an exit status without an error message.
 type exitStatus int
 
 func (e exitStatus) Error() string { return fmt.Sprintf("exit status %d", int(e)) }

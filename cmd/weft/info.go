@@ -17,7 +17,7 @@ import (
 	"weft/internal/env"
 )
 
-// setting is a variable as it is here and now.
+// setting is the current value of an environment variable.
 type setting struct {
 	Name    string `json:"name"`
 	Value   string `json:"value"`
@@ -26,7 +26,7 @@ type setting struct {
 	Problem string `json:"problem,omitempty"`
 }
 
-// about is what "weft info" tells.
+// about is the output of "weft info".
 type about struct {
 	Version   string        `json:"version"`
 	Go        string        `json:"go"`
@@ -41,15 +41,15 @@ func newInfo() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "info",
 		Short: "Show version, platform, fabrics and environment variables",
-		Long: `info shows the version, the platform, the fabrics that carry messages between ranks with what they can do here, and the
-environment variables that count: their values, where these come from (environment or default), and what is wrong with
-them. It exits with status 1 if a variable cannot be used.
+		Long: `info shows the version, the platform, the fabrics that carry messages between ranks, and the environment variables of weft:
+their values, the origins of the values (environment or default), and what is wrong with them.
+It exits with status 1 if a variable has an illegal value.
 
-  FABRIC      its name
-  CONNECTS    which ranks
-  EAGER       bytes up to which a message is copied if no receive waits for it
-  SHARED      both ranks can map the same memory
-  HERE        yes, or why it cannot be used`,
+  FABRIC      the name
+  CONNECTS    the ranks that it connects
+  EAGER       the largest message that is copied if no receive waits for it
+  SHARED      whether both ranks can map the same memory
+  HERE        yes, or why this machine or build cannot use it`,
 		Args: arguments(cobra.NoArgs, "no arguments"),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return printInfo(cmd.OutOrStdout(), collect(), asJSON)
@@ -76,7 +76,7 @@ func collect() about {
 	return a
 }
 
-// version is what the build recorded: the module's version, and the commit.
+// version returns the module's version or the commit, as recorded by the build.
 func version() string {
 	b, ok := debug.ReadBuildInfo()
 	if !ok {
@@ -102,7 +102,7 @@ func printInfo(out io.Writer, a about, asJSON bool) error {
 		case s.Origin == "unknown":
 			bad = append(bad, fmt.Sprintf("%s=%q: %s", s.Name, s.Value, s.Problem))
 		default:
-			bad = append(bad, s.Problem) // which names it
+			bad = append(bad, s.Problem) // the text names the variable
 		}
 	}
 	err := error(nil)

@@ -25,17 +25,23 @@ func newLint() *cobra.Command {
 	var self bool
 	cmd := &cobra.Command{
 		Use:   "lint COMMAND [ARGUMENTS]",
-		Short: "Run a go command whose programs show the race detector what their tasks declare",
-		Long: `lint runs a command, go run or go test, with the race detector and task's lint mode: tasks are ordered for the race detector
-by their declared accesses, spawns and waits, and by nothing that merely happened. So an access that is missing is reported as a
-race, at the two lines, whatever the schedule was. Debug mode is on as well.
+		Short: "Run a go command in lint mode: find missing accesses with the race detector",
+		Long: `lint runs a go command, such as go run or go test, with the race detector and in lint mode. In lint mode, the race detector
+sees only the order that tasks declare by accesses, spawns and waits, not the order in which they happened to run.
+So it reports a missing access as a race, with both lines, whatever the schedule was. Debug mode is on as well.
 
-What go build makes under it is in lint mode whenever it runs, unless ` + task.EnvLint + `=0 is set. Another command, such as make or a script, is
-run as it is, and what it builds by the go command is in lint mode.
+A program that go build makes under lint is in lint mode whenever it runs, unless ` + task.EnvLint + `=0 is set. Other commands, such as
+make or a script, are run unchanged; the programs that they build with the go command are in lint mode.
 
-It sets GOFLAGS, so that the race detector sees all but weft's own runtime, ` + task.EnvLint + ` and ` + task.EnvDebug + `, and, in ` + race.EnvRace + `, a
-history that is as long as can be. A program says at its start how far apart two accesses may be: use small data. The
-race detector needs a C compiler. The exit status is that of the command: go test fails, and a program ends with 66, if there was a race.`,
+lint sets these environment variables:
+  GOFLAGS      builds everything except weft's own runtime with the race detector
+  ` + task.EnvLint + `    1
+  ` + task.EnvDebug + `   1
+  ` + race.EnvRace + `       the longest history of the race detector, unless it sets one
+
+The race detector forgets old accesses: a program prints at its start how far apart two accesses may be, so use
+small data. The race detector needs a C compiler. The exit status is that of the command. If there was a race,
+go test fails, and a program ends with status 66.`,
 		Example: `  weft lint go test ./...
   weft lint go run ./examples/heat -timesteps 20 -size 128 -bs 32
   weft lint go build -o heat-lint ./examples/heat && weft run -n 3 ./heat-lint`,
@@ -60,17 +66,18 @@ race detector needs a C compiler. The exit status is that of the command: go tes
 			return runTool(cmd, c)
 		},
 	}
-	cmd.Flags().BoolVar(&self, "self", false, "the race detector sees the tests of weft's own runtime as well, which go test compiles as it does the runtime")
-	cmd.Flags().SetInterspersed(false) // what follows the command is its own
+	cmd.Flags().BoolVar(&self, "self", false, "build the tests of weft's own runtime with the race detector, too")
+	cmd.Flags().SetInterspersed(false) // arguments after the command belong to the command
 	return cmd
 }
 
 var goName = regexp.MustCompile(`^(go([0-9][0-9a-z.]*)?|gotip)(\.exe)?$`)
 
-// lintBuilds are the commands of the go command that build programs.
+// lintBuilds are the go command's subcommands that build programs.
 var lintBuilds = []string{"run", "test", "build", "install", "generate", "tool"}
 
-// lintable says why a command can run nothing in lint mode, or remarks that it may not.
+// lintable returns an error if a command can run nothing in lint mode, and a remark if it may run
+// nothing in lint mode.
 func lintable(args []string) (remark string, err error) {
 	if goName.MatchString(filepath.Base(args[0])) {
 		if name := goSubcommand(args[1:]); !slices.Contains(lintBuilds, name) {
@@ -78,14 +85,14 @@ func lintable(args []string) (remark string, err error) {
 		}
 		return "", nil
 	}
-	remark = fmt.Sprintf("%s is not the go command: in lint mode is what the go command builds under it, and nothing else", args[0])
+	remark = fmt.Sprintf("%s is not the go command: only programs that it builds with the go command are in lint mode", args[0])
 	path, err := exec.LookPath(args[0])
 	if err != nil {
 		return "", err
 	}
 	info, err := buildinfo.ReadFile(path)
 	if err != nil {
-		return remark, nil // not made by Go
+		return remark, nil // not a Go program
 	}
 	switch lint, uses := lintBuild(info); {
 	case lint, info.Path == "weft/cmd/weft":
@@ -96,7 +103,7 @@ func lintable(args []string) (remark string, err error) {
 	return remark, nil
 }
 
-// madeFor reports whether a program is built for lint mode, and whether it uses weft.
+// lintBuild reports whether a program is built for lint mode, and whether it uses weft.
 func lintBuild(info *buildinfo.BuildInfo) (lint, uses bool) {
 	set := map[string]string{}
 	for _, s := range info.Settings {
@@ -107,8 +114,8 @@ func lintBuild(info *buildinfo.BuildInfo) (lint, uses bool) {
 	return lint, uses
 }
 
-// goSubcommand returns the first word that is not a flag of the go command itself, of which there
-// is one.
+// goSubcommand returns the first argument that is not a flag of the go command itself. Its only
+// flag with a value is -C.
 func goSubcommand(args []string) string {
 	for i := 0; i < len(args); i++ {
 		switch a := args[i]; {
@@ -121,7 +128,7 @@ func goSubcommand(args []string) string {
 	return ""
 }
 
-// goTags are lists of build tags in GOFLAGS.
+// goTags matches lists of build tags in GOFLAGS.
 var goTags = regexp.MustCompile(`(?:^|\s)['"]?--?tags=([^\s'"]+)`)
 
 // lintEnviron returns the environment of a command that builds and runs programs in lint mode.
@@ -156,16 +163,17 @@ func lintEnviron(env []string, self bool) ([]string, error) {
 }
 
 // The go command gives the external tests of a package the flags that are meant for the package.
-// What is compiled without the race detector cannot be judged; and what it has of generic code with
-// atomic operations in it, such as sync.Map's, replaces in the program that of all other packages,
-// which then has a sync.Map that orders nothing. So "weft lint --self" marks the packages, and
-// stands between the go command and its compiler.
+// The race detector cannot check code that is compiled without it. Such code also has instances of
+// generic code with atomic operations, such as that of sync.Map, and the linker uses them in the
+// whole program: then every sync.Map orders nothing. So "weft lint --self" marks the packages, and
+// runs between the go command and its compiler.
 
 const (
-	compileCommand = "lint-compile" // what the go command runs in place of a tool
+	compileCommand = "lint-compile" // the subcommand that the go command runs instead of a tool
 
-	// compileMark is in the arguments of a package that is left out, and of its tests. The compiler
-	// does not know it, and what is compiled with it is in a cache under it.
+	// compileMark is in the arguments for a package that is excluded, and for its tests. The
+	// compiler does not know this argument. It gives the compiled code a different key in the build
+	// cache.
 	compileMark = "-weft-lint-self"
 )
 
@@ -184,8 +192,8 @@ func newLintCompile() *cobra.Command {
 	}
 }
 
-// compileArguments replaces the mark in the arguments of a compiler: the race detector leaves the
-// package out, but not its tests.
+// compileArguments replaces the mark in the arguments of a compiler: it excludes the package from
+// the race detector, but not the package's tests.
 func compileArguments(args []string) []string {
 	out := make([]string, 0, len(args))
 	for _, a := range args {

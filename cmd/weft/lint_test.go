@@ -55,10 +55,10 @@ func TestLintUsage(t *testing.T) {
 	errOut.Reset()
 	errOut.Reset()
 	require.Equal(t, 7, run([]string{"lint", "sh", "-c", "exit 7"}, &out, &errOut))
-	require.Equal(t, "weft: lint: sh is not the go command: in lint mode is what the go command builds under it, and nothing else\n", errOut.String())
+	require.Equal(t, "weft: lint: sh is not the go command: only programs that it builds with the go command are in lint mode\n", errOut.String())
 }
 
-// What the user has said of the race detector's history stays.
+// The user's own history_size stays.
 func TestLintHistory(t *testing.T) {
 	for old, want := range map[string]string{
 		"":                                 "history_size=7",
@@ -84,7 +84,8 @@ func TestLintTags(t *testing.T) {
 	}
 }
 
-// A command that can run nothing in lint mode is refused; one that need not is remarked on.
+// A command that can run nothing in lint mode is refused. For a command that may run nothing, there
+// is a remark.
 func TestLintOfCommandsThatBuildNothing(t *testing.T) {
 	plain := filepath.Join(t.TempDir(), "plain")
 	out, err := exec.Command("go", "build", "-o", plain, "weft/examples/heat").CombinedOutput()

@@ -1,8 +1,9 @@
 // SPDX-FileCopyrightText: The weft authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Command weft runs programs as several processes, shows and removes windows of network-attached
-// memory, and tells what the environment means to weft programs. "weft -h" lists the commands.
+// Command weft runs programs as several processes, checks them, reads their recordings, manages
+// windows of network-attached memory, and shows the environment of weft programs. "weft -h" lists
+// the commands.
 package main
 
 import (
@@ -23,13 +24,13 @@ func main() {
 		return
 	}
 	if calledByVet(os.Args[1:]) {
-		// looks at one package for the go command, and does not return
+		// analyzes one package for the go command, and does not return
 		unitchecker.Main(vet.Analyzers...)
 	}
 	os.Exit(run(os.Args[1:], os.Stdout, os.Stderr))
 }
 
-// run is main without the process around it.
+// run is main, with arguments and outputs as parameters, and returns the exit status.
 func run(args []string, out, errOut io.Writer) int {
 	root := newRoot()
 	root.SetArgs(args)
@@ -56,10 +57,10 @@ func run(args []string, out, errOut io.Writer) int {
 func newRoot() *cobra.Command {
 	root := &cobra.Command{
 		Use:   "weft",
-		Short: "Run weft programs, and look after their network-attached memory",
-		Long: `weft runs programs as several processes, and looks after weft programs and their network-attached memory.
+		Short: "Run and check weft programs, and manage their network-attached memory",
+		Long: `weft runs programs as several processes, checks weft programs, and manages their network-attached memory.
 
-A weft program needs nothing of this to run: started like any program, it has its ranks in one process.`,
+A weft program does not need this command: started like any other program, it has all its ranks in one process.`,
 		Example: `  weft run -n 4 ./prog
   weft nam ls
   weft nam stat heat

@@ -91,7 +91,7 @@ func TestNamCommands(t *testing.T) {
 	require.Equal(t, "[]\n", r.out)
 	r = weft("nam", "rm", "x", "-C", dir)
 	require.Contains(t, r.errOut, "has no windows")
-	there := t.TempDir() // which exists, and nobody has used it
+	there := t.TempDir() // exists and is not used yet
 	t.Setenv(nam.EnvDir, there)
 	r = weft("nam", "ls")
 	require.Zero(t, r.status, r.errOut)
@@ -112,7 +112,7 @@ func TestNamWithoutAStore(t *testing.T) {
 	require.Contains(t, r.out, dir)
 	require.Equal(t, "[]\n", weft("nam", "ls", "--json").out)
 	_, err := os.Stat(dir)
-	require.ErrorIs(t, err, os.ErrNotExist, "looking must not make a store")
+	require.ErrorIs(t, err, os.ErrNotExist, "ls must not make a store")
 	newTestWindow(t, dir, "w", 1)
 	require.Contains(t, weft("nam", "ls").out, "\nw ")
 }

@@ -19,7 +19,7 @@ import (
 	"weft/nam"
 )
 
-// namFlags are what all commands of "weft nam" have in common.
+// namFlags are the flags of all commands of "weft nam".
 type namFlags struct {
 	dir  string
 	json bool
@@ -32,13 +32,13 @@ func newNam() *cobra.Command {
 		Short: "List, describe, remove and restore windows of network-attached memory",
 		Long: `nam lists, describes, removes and restores the windows in a store of network-attached memory.
 
-A store is a directory. Without -C it is $WEFT_NAM_DIR or, if that is not set, weft/nam in the user's cache
-directory, which is also what weft programs use. The commands may be used while programs run. In a store that cannot be
-written, ls and stat work.
+A store is a directory: $WEFT_NAM_DIR or, if that is not set, weft/nam in the user's cache directory, as for weft
+programs. -C selects another one. The commands may be used while programs run. ls and stat also work in a store
+that is read-only.
 
-A window is described twice, in the store's database and in its own file. Files that the database does not know
-are set aside: ls shows them, restore brings them back, drop removes them. If the database itself is lost or
-damaged, repair makes a new one.`,
+A window has two descriptions, in the store's database and in its own file. A file that the database does not have
+is set aside: ls shows it, restore brings it back, drop removes it. If the database itself is lost or damaged,
+repair makes a new one.`,
 		Args: legalCommand,
 		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
@@ -48,28 +48,30 @@ damaged, repair makes a new one.`,
 		Use:     "ls",
 		Aliases: []string{"list"},
 		Short:   "List the windows",
-		Long: `ls lists the windows of the store, by name, and then those that are set aside.
+		Long: `ls lists the windows of the store, sorted by name, and then those that are set aside.
 
-  NAME       what programs attach with; of what is set aside, the id, if the name is not known
-  STATE      ready; creating or deleting while a program does that, or until it has died;
-             unsynced: the machine has stopped before it was on the disk (see accept);
-             damaged: part of it is missing; set aside: the database does not know it
-  STRUCTURE  how the regions are laid out
-  KEPT       persistent, or volatile: goes with the program that uses it
-  RANKS      regions, one for each rank of the program that made it (1 if raw)
+  NAME       the name for Attach; the id of a window that is set aside, if its name is not known
+  STATE      ready;
+             creating or deleting: a program creates or deletes the window, or has died meanwhile;
+             unsynced: the machine stopped before the data was on the disk (see accept);
+             damaged: part of the file is missing;
+             set aside: the database does not have it
+  STRUCTURE  the layout of the regions
+  KEPT       persistent, or volatile: removed with the program that uses it
+  RANKS      number of regions: one for each rank of the program that made the window (1 if raw)
   SIZE       of all regions together
-  EPOCHS     fences that the makers have completed; "2 of 8" if it can vouch for 2 of 8,
-             "?" if the file cannot be read: see stat
-  CREATED    when
-  BY         program, process and host`,
+  EPOCHS     number of closed epochs; "2 of 8": only 2 of 8 epochs are certainly on the disk;
+             "?": the file cannot be read (see stat)
+  CREATED    time of creation
+  BY         program, process and host of the creator`,
 		Args: arguments(cobra.NoArgs, "no arguments"),
 		RunE: func(cmd *cobra.Command, _ []string) error { return f.list(cmd.OutOrStdout()) },
 	}
 	stat := &cobra.Command{
 		Use:   "stat NAME...",
 		Short: "Describe windows with all their regions",
-		Long: `stat describes windows, also those that are set aside, which may be named by their id as well.
-What is wrong with a window stands in the line "problem".`,
+		Long: `stat describes windows, including those that are set aside, by name or by id.
+The line "problem" says what is wrong with a window.`,
 		Example: "  weft nam stat heat\n  weft nam stat --json heat | jq '.[0].epochs'",
 		Args:    arguments(cobra.MinimumNArgs(1), "the names of one or more windows"),
 		RunE:    func(cmd *cobra.Command, args []string) error { return f.stat(cmd.OutOrStdout(), args) },
@@ -81,8 +83,8 @@ What is wrong with a window stands in the line "problem".`,
 		Use:     "rm NAME...",
 		Aliases: []string{"remove"},
 		Short:   "Remove windows",
-		Long: `rm removes windows. A name is gone at once; the memory behind it goes when the last program that uses it
-frees it or ends. What was removed cannot be brought back.`,
+		Long: `rm removes windows. The name is free at once. The memory is released when the last program that uses the window
+frees it or ends. A removed window cannot be brought back.`,
 		Args: arguments(cobra.MinimumNArgs(1), "the names of one or more windows"),
 		RunE: f.each("removed", func(s *nam.Store, name string) error { return f.explain(s, s.Remove(name)) }),
 	}
@@ -96,7 +98,7 @@ func (f *namFlags) open() (*nam.Store, error) { return nam.Open(f.dir, nam.Confi
 func (f *namFlags) list(out io.Writer) error {
 	s, err := f.open()
 	if errors.Is(err, fs.ErrNotExist) && f.dir == "" {
-		// Nobody has used the default store yet, which is not an error.
+		// The default store does not exist before its first use: that is no error.
 		if !f.json {
 			_, err = fmt.Fprintf(out, "no windows: there is no store in %s yet\n", nam.DefaultDir())
 			return err
@@ -126,8 +128,8 @@ func (f *namFlags) list(out io.Writer) error {
 	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(w, "NAME\tSTATE\tSTRUCTURE\tKEPT\tRANKS\tSIZE\tEPOCHS\tCREATED\tBY")
 	for _, a := range all {
-		name := cmp.Or(a.Name, a.ID) // what it can be named by
-		if a.Structure == 0 {        // its header says no more
+		name := cmp.Or(a.Name, a.ID) // the name or id that other commands accept
+		if a.Structure == 0 {        // its header has no more
 			fmt.Fprintf(w, "%s\t%s\t?\t?\t?\t%s\t%s\t%s\t?\n", name, a.State, size(a.Footprint), epochs(a), a.Created.Format(time.DateTime))
 			continue
 		}
@@ -178,10 +180,10 @@ func (f *namFlags) stat(out io.Writer, names []string) error {
 	return errors.Join(errs...)
 }
 
-// epochs says how many there are, and how many of them the window can vouch for.
+// epochs formats the number of epochs, and how many of them are certainly on the disk.
 func epochs(a *nam.Allocation) string {
 	if a.Problem != "" && a.Epochs == 0 {
-		return "?" // its header has not been read
+		return "?" // its header cannot be read
 	}
 	if a.Vouched < a.Epochs {
 		return fmt.Sprintf("%d of %d", a.Vouched, a.Epochs)
@@ -189,7 +191,7 @@ func epochs(a *nam.Allocation) string {
 	return fmt.Sprint(a.Epochs)
 }
 
-// explain adds to an unknown name which ones are known.
+// explain adds the known names to the error of an unknown one.
 func (f *namFlags) explain(s *nam.Store, err error) error {
 	if !errors.Is(err, nam.ErrName) {
 		return err
@@ -216,7 +218,7 @@ func (f *namFlags) explain(s *nam.Store, err error) error {
 
 func printAllocation(out io.Writer, a *nam.Allocation) error {
 	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
-	if a.Structure == 0 { // set aside, and its header says no more
+	if a.Structure == 0 { // set aside, and its header has no more
 		fmt.Fprintf(w, "id\t%s\nstate\t%s\nsize\t%s (%d bytes) with its headers\nepochs\t%s\nchanged\t%s\n", a.ID, a.State, size(a.Footprint), a.Footprint,
 			epochs(a), a.Created.Format(time.RFC3339))
 		if a.Problem != "" {
@@ -229,7 +231,7 @@ func printAllocation(out io.Writer, a *nam.Allocation) error {
 	case a.Problem != "":
 		problem = a.Problem
 	case a.State == "unsynced":
-		problem = fmt.Sprintf("the machine has stopped before it was on the disk: it can vouch for %s epochs (weft nam accept)", epochs(a))
+		problem = fmt.Sprintf("the machine stopped before the data was on the disk: only %s epochs are certain (weft nam accept)", epochs(a))
 	}
 	for _, row := range [][2]string{
 		{"name", a.Name},
@@ -264,7 +266,7 @@ func printJSON(out io.Writer, v any) error {
 	return e.Encode(v)
 }
 
-// short is the last part of an info value, without the key in front.
+// short returns the last part of an info value, without the key before it.
 func short(v fmt.Stringer) string {
 	s := strings.TrimPrefix(v.String(), "psnam_")
 	if _, rest, ok := strings.Cut(s, "_"); ok {
@@ -273,7 +275,7 @@ func short(v fmt.Stringer) string {
 	return s
 }
 
-// size is a number of bytes for people.
+// size formats a number of bytes with a unit.
 func size(n int64) string {
 	const units = "KMGTPE"
 	if n < 1024 {

@@ -15,17 +15,17 @@ import (
 	"weft/nam"
 )
 
-// The commands of "weft nam" for what a store has lost sight of.
+// The commands of "weft nam" that recover windows and databases.
 
 func (f *namFlags) restoreCommand() *cobra.Command {
 	var as string
 	var all bool
 	c := &cobra.Command{
 		Use:   "restore NAME|ID...",
-		Short: "Bring windows back that are set aside",
-		Long: `restore brings windows back that have files in the store and no record in its database, because that was damaged
-or replaced by an older one. weft nam ls lists them. Where several have one name, the id says which one is meant. A window
-whose name is in use gets another one with --as, as does one of layout 1, of which only the bytes are known.`,
+		Short: "Bring back windows that are set aside",
+		Long: `restore brings back windows whose file is in the store, but not in its database, because the database was damaged or
+replaced by an older one. weft nam ls lists them. If several have the same name, use the id. If the name is in use, --as
+gives the window another one. A window of layout 1, of which only the bytes are known, needs --as, too.`,
 		Example: "  weft nam restore heat\n  weft nam restore 28ef0409d3ee793f72a1b0c2d3e4f506 --as heat-old\n  weft nam restore --all",
 		Args: func(cmd *cobra.Command, args []string) error {
 			named := cmd.Flags().Changed("as")
@@ -33,7 +33,7 @@ whose name is in use gets another one with --as, as does one of layout 1, of whi
 			case all && named:
 				return usageError{errors.New("--as is for one window, and --all for all of them")}
 			case all:
-				return arguments(cobra.NoArgs, "no names beside --all")(cmd, args)
+				return arguments(cobra.NoArgs, "no names with --all")(cmd, args)
 			case named && err != nil:
 				return usageError{fmt.Errorf("--as: %w", err)}
 			case named:
@@ -43,8 +43,8 @@ whose name is in use gets another one with --as, as does one of layout 1, of whi
 		},
 		RunE: func(cmd *cobra.Command, args []string) error { return f.restore(cmd.OutOrStdout(), args, as, all) },
 	}
-	c.Flags().StringVar(&as, "as", "", "the name that the window is to have instead of its own")
-	c.Flags().BoolVar(&all, "all", false, "all that can be restored")
+	c.Flags().StringVar(&as, "as", "", "a new name for the window")
+	c.Flags().BoolVar(&all, "all", false, "restore all windows that can be restored")
 	return c
 }
 
@@ -52,27 +52,27 @@ func (f *namFlags) recoveryCommands() []*cobra.Command {
 	return []*cobra.Command{
 		{
 			Use:   "drop NAME|ID...",
-			Short: "Remove windows for good that are set aside",
-			Long: `drop removes the files of windows that are set aside. What was dropped cannot be brought back. Windows that the
-database knows are removed by rm.`,
+			Short: "Remove the files of windows that are set aside",
+			Long: `drop removes the files of windows that are set aside. They cannot be brought back. rm removes windows that are in
+the database.`,
 			Args: arguments(cobra.MinimumNArgs(1), "the names or ids of one or more windows that are set aside"),
 			RunE: f.each("dropped", (*nam.Store).Drop),
 		},
 		{
 			Use:   "accept NAME...",
-			Short: "Take unsynced windows as they are",
-			Long: `accept takes the count of epochs of windows as true that were in use when the machine stopped, before they were on
-the disk. Part of their data may be missing: look at them first, with nam.ReadOnly and nam.Unsynced. Windows that
-are made with nam.SyncEpoch are never unsynced.`,
+			Short: "Accept unsynced windows as they are",
+			Long: `accept makes unsynced windows ready, with their count of epochs. The machine stopped while they were in use, before
+their data was on the disk, so part of the data may be missing. Inspect them first, with nam.ReadOnly and nam.Unsynced.
+A window that was made with nam.SyncEpoch is never unsynced.`,
 			Args: arguments(cobra.MinimumNArgs(1), "the names of one or more windows"),
 			RunE: f.each("accepted", func(s *nam.Store, name string) error { return f.explain(s, s.Accept(name)) }),
 		},
 		{
 			Use:   "repair",
-			Short: "Make a new database of a store whose own is lost or damaged",
-			Long: `repair makes a new database for a store that does not open because its database is lost or damaged, from what the
-windows' files say of themselves. What cannot be brought back is set aside. The old database stays, as meta.db.damaged.
-A store whose database is whole is left as it is.`,
+			Short: "Make a new database for a store whose database is lost or damaged",
+			Long: `repair makes a new database from the headers of the windows' files, for a store that does not open because its
+database is lost or damaged. Windows that cannot be brought back are set aside. The old database is kept as
+meta.db.damaged. A store with an intact database is not changed.`,
 			Args: arguments(cobra.NoArgs, "no arguments"),
 			RunE: func(cmd *cobra.Command, _ []string) error { return f.repair(cmd.OutOrStdout()) },
 		},
@@ -110,8 +110,7 @@ func (f *namFlags) restore(out io.Writer, which []string, as string, everyone bo
 	return errors.Join(errs...)
 }
 
-// each makes a command that does something to each of some windows, says so where it is done, and
-// returns all errors.
+// each makes a command that calls do for each name, prints each success, and returns all errors.
 func (f *namFlags) each(done string, do func(*nam.Store, string) error) func(*cobra.Command, []string) error {
 	return func(cmd *cobra.Command, names []string) error {
 		s, err := f.open()
@@ -137,7 +136,7 @@ func (f *namFlags) repair(out io.Writer) error {
 		return err
 	}
 	if names == nil {
-		_, err := fmt.Fprintf(out, "nothing to repair: the database of %s is whole\n", cmp.Or(f.dir, nam.DefaultDir()))
+		_, err := fmt.Fprintf(out, "nothing to repair: the database of %s is intact\n", cmp.Or(f.dir, nam.DefaultDir()))
 		return err
 	}
 	plural := map[bool]string{true: "s"}[len(names) != 1]

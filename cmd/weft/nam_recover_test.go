@@ -120,7 +120,7 @@ func TestNamAcceptAndUsage(t *testing.T) {
 		want string
 	}{
 		{[]string{"nam", "restore"}, "takes the names or ids of one or more windows, or --all"},
-		{[]string{"nam", "restore", "--all", "x"}, "takes no names beside --all"},
+		{[]string{"nam", "restore", "--all", "x"}, "takes no names with --all"},
 		{[]string{"nam", "restore", "--as", "y", "x", "z"}, "takes one window for --as"},
 		{[]string{"nam", "restore", "--as", "y", "--all"}, "--as is for one window"},
 		{[]string{"nam", "restore", "x", "--as", ""}, `--as: window name "": legal are 1 to 255 bytes of UTF-8`},

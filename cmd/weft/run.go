@@ -19,55 +19,54 @@ import (
 	"weft/internal/launch/job"
 )
 
-const runHelp = `run starts a program as several processes, the ranks of a job, on this machine, and sees them to their end.
+const runHelp = `run starts a program as several processes, the ranks of a job, on this machine, and waits for their end.
 
-Any program can be run. A weft program needs no flag: comm.Main finds out that it was started so.
+Any program can be run. A weft program needs no flag: comm.Main recognizes that weft run started it.
 
-A colon, as an argument of its own, begins another part of the same job, with a program and options of its own; ranks are
-counted through. Options end where the program's name begins.
+A colon, as an argument of its own, begins another part of the same job, with its own options and program. Ranks are
+numbered through all parts. Options end at the program's name.
 
-Of the job, before the first program:
+Options of the job, before the first program:
   -l, -label       begin each line of output with the rank
   -o, -output DIR  write the output of rank R to DIR/rank.R.out and DIR/rank.R.err
   -bind WHAT       bind ranks to processors: auto, none, core, or a set for each rank, as in 0-3,4-7 or 0+2,1+3 (auto)
-  -v, -verbose     say how ranks are bound
-  -trace FILE      record what all ranks do (WEFT_TRACE). FILE.json: make one timeline of it at the end, also when a rank has
-                   failed, and leave the recordings beside it, FILE.rankR.json.weft; another name: recordings only
-  -keep-going      when a rank fails, leave the others
+  -v, -verbose     print how ranks are bound
+  -trace FILE      record all ranks (WEFT_TRACE). FILE.json: make one timeline at the end, also if a rank has failed, and
+                   keep the recordings next to it as FILE.rankR.json.weft. Another name: recordings only
+  -keep-going      if a rank fails, let the others continue
   -timeout D       end the job after a time such as 90s or 2h, with exit status 124
-  -grace D         how long ranks have to end before they are killed: after the SIGTERM that follows a failure, and after a
-                   SIGTERM or SIGHUP to weft run (5s)
+  -grace D         time between SIGTERM and SIGKILL: after a failure, and after a SIGTERM or SIGHUP to weft run (5s)
   -h, -help        show this text
 
-Of a job on several machines, with a launcher on each:
-  -listen ADDR     take other launchers in at an address, HOST:PORT
-  -elsewhere N     how many ranks these bring; they come after this launcher's own
-  -join ADDR       bring the ranks to the job of the launcher that listens there
-  -first R         number of the first of them (any that is free)
-  -secret-file F   what the launchers know and others do not; the one that listens makes it if it is not there, and you
-                   take it to the other machines
-  -wait D          how long to wait for the others (1m)
+Options of a job on several machines, with a launcher on each:
+  -listen ADDR     accept other launchers at an address, HOST:PORT
+  -elsewhere N     total number of ranks of the other launchers; they follow this launcher's own ranks
+  -join ADDR       add ranks to the job of the launcher that listens at the address
+  -first R         number of the first of these ranks (any that is free)
+  -secret-file F   file with a secret that all launchers of the job share. The listening launcher creates it if it does
+                   not exist; copy it to the other machines
+  -wait D          time to wait for the other launchers (1m)
 
-Of a part, before its program:
+Options of a part, before its program:
   -n, -np N        number of ranks, 1 to 4096 in all (1)
   -wdir DIR        working directory
-  -env, -x K=V     set an environment variable; -x K has it as it is, which all have anyway
+  -env, -x K=V     set an environment variable. -x K passes K unchanged, as all variables are anyway
 
-The program is looked for in PATH or, if its name has a slash, where it says, from the current directory or else from
-that of -wdir. Rank 0 gets the standard input. Lines of output up to 64 KiB are kept whole. SIGINT, SIGTERM, SIGHUP, SIGQUIT,
-SIGUSR1 and SIGUSR2 are passed on; SIGTERM and SIGHUP begin the time of -grace, and a second SIGINT or SIGTERM kills.
+A program is looked up in PATH. If its name has a slash, it is looked up from the current directory, then from that of
+-wdir. Rank 0 reads the standard input. Lines of output up to 64 KiB are not split. SIGINT, SIGTERM, SIGHUP, SIGQUIT,
+SIGUSR1 and SIGUSR2 are forwarded to the ranks. SIGTERM and SIGHUP start the time of -grace; a second SIGINT or SIGTERM
+kills the ranks.
 
-With -bind auto, if there is a processor for each rank among those that the launcher may use, each rank gets an equal part of
-them, of whole cores as long as there are enough. Otherwise ranks are not bound. Launchers know nothing of each other: several at
-one time would bind their ranks to the same processors; give them parts of the machine (taskset, or sets), or -bind none. The
-environment variable WEFT_BIND stands for the option where it is not given.
+With -bind auto, each rank gets an equal part of the processors that the launcher may use, if there is at least one for
+each rank: whole cores, if there is a core for each rank. Otherwise ranks are not bound. Launchers do not know of each
+other: two at one time would bind their ranks to the same processors. Give each a part of the machine (by taskset or by
+sets), or use -bind none. WEFT_BIND is used if the option is not given.
 
-When a rank fails, the others get SIGTERM and, after the time of -grace, SIGKILL; each with all that is in its process
-group. The exit status is that of the first rank that failed: its own, or 128 and the signal that killed it; 126 or 127 if the
-program cannot be run or is not there, 2 for a mistake in the command line.
+If a rank fails, the others get SIGTERM and, after the time of -grace, SIGKILL; so do all processes in their process
+groups. The exit status is that of the first rank that failed: its own status, or 128 plus the signal that killed it. It
+is 126 if the program cannot be run, 127 if it does not exist, and 2 for a mistake in the command line.
 
-Where there are several launchers, the one that listens decides: all others end with the status of the job, and when their
-ranks have ended wait for the rest.`
+With several launchers, the listening one decides: every launcher waits for the whole job, and exits with its status.`
 
 func newRun() *cobra.Command {
 	return &cobra.Command{
@@ -94,8 +93,8 @@ func newRun() *cobra.Command {
 	}
 }
 
-// report says which names in the environment of the job mean nothing. The ranks, which do that too,
-// are told.
+// reportUnknownVariables prints the unknown variables of weft in the environment of the job. A
+// variable tells the ranks, which report unknown variables too, which ones are reported already.
 func reportUnknownVariables(w io.Writer, spec *job.Spec) {
 	environ := os.Environ()
 	for _, p := range spec.Parts {
@@ -117,7 +116,7 @@ func reportUnknownVariables(w io.Writer, spec *job.Spec) {
 	}
 }
 
-// runTraced runs a job and, if that is wanted, makes a timeline of it, however it has ended.
+// runTraced runs a job and, with -trace, then makes a timeline of it, also if the job has failed.
 func runTraced(errOut io.Writer, spec runSpec) error {
 	if spec.trace == "" {
 		return runJob(spec.Spec)
@@ -128,10 +127,10 @@ func runTraced(errOut io.Writer, spec runSpec) error {
 	}
 	err = runJob(spec.Spec)
 	if status := exitStatus(0); err != nil && !errors.As(err, &status) {
-		return err // it was not started
+		return err // the job was not started
 	}
 	if e := traced.merge(errOut); e != nil && err != nil {
-		fmt.Fprintf(errOut, "weft run: %v\n", e) // the job's own failure counts
+		fmt.Fprintf(errOut, "weft run: %v\n", e) // the exit status is that of the job's failure
 	} else if e != nil {
 		return e
 	}

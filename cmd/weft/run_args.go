@@ -19,17 +19,17 @@ import (
 	"weft/internal/launch/job"
 )
 
-// runSpec is a job, with what is to be done besides running it.
+// runSpec is a job, and the file for -trace.
 type runSpec struct {
 	job.Spec
-	trace string // what -trace says; "": nothing
+	trace string // the value of -trace; "": not given
 }
 
 // runOption is an option of "weft run".
 type runOption struct {
 	names []string
-	value string // what it takes; "": nothing
-	job   bool   // of the job, and so before the first program only
+	value string // describes its value; "": it has none
+	job   bool   // an option of the job: legal only before the first program
 	set   func(spec *runSpec, part *job.Part, value string) error
 }
 
@@ -115,10 +115,10 @@ func parseTime(v string) (time.Duration, error) {
 	return d, nil
 }
 
-// clusterOptions are those of cluster launchers that people will try.
+// clusterOptions are common options of cluster launchers: their error explains -join.
 var clusterOptions = []string{"H", "host", "hosts", "hostfile", "f", "machinefile", "ppn", "N", "npernode"}
 
-// parseRun reads a command line. help: it asks for help.
+// parseRun parses a command line. help is true if it contains -h.
 func parseRun(args []string) (spec runSpec, help bool, err error) {
 	for first := true; ; first = false {
 		part := job.Part{Ranks: 1}
@@ -143,7 +143,7 @@ func parseRun(args []string) (spec runSpec, help bool, err error) {
 		if end == 0 {
 			where := "there is no program to run"
 			if !first || rest {
-				where = fmt.Sprintf("part %d of the command line, which colons separate, has no program", len(spec.Parts)+1)
+				where = fmt.Sprintf("part %d of the command line has no program; colons separate parts", len(spec.Parts)+1)
 			}
 			return spec, false, fmt.Errorf("%s; it is [OPTION...] PROGRAM [ARGUMENT...] [: ...]", where)
 		}
@@ -170,14 +170,14 @@ func parseRun(args []string) (spec runSpec, help bool, err error) {
 	if _, set := os.LookupEnv(comm.EnvSurvive); spec.KeepGoing && !set {
 		for i := range spec.Parts {
 			p := &spec.Parts[i]
-			// what the user gives counts more
+			// a later value, which the user gives, takes precedence
 			p.Env = append([]string{comm.EnvSurvive + "=1"}, p.Env...)
 		}
 	}
 	return spec, false, nil
 }
 
-// parseRunOption reads the option that args begin with, and returns the arguments after it.
+// parseRunOption parses the option at the start of args, and returns the arguments after it.
 func parseRunOption(spec *runSpec, part *job.Part, args []string, first bool) ([]string, error) {
 	name, value, has := strings.Cut(strings.TrimPrefix(args[0][1:], "-"), "=")
 	i := slices.IndexFunc(runOptions, func(o runOption) bool { return slices.Contains(o.names, name) })

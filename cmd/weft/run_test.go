@@ -23,7 +23,7 @@ import (
 	"weft/internal/leaktest"
 )
 
-// This test binary is also the command, and the programs that it starts.
+// This test binary is also the command, and the programs that the command starts.
 const roleVariable = "COMMAND_TEST_ROLE"
 
 func TestMain(m *testing.M) {
@@ -36,7 +36,7 @@ func TestMain(m *testing.M) {
 	}
 	switch role {
 	case "":
-		// The race detector has a process wait for a second at its exit.
+		// With the race detector, a process waits for a second when it exits.
 		if err := os.Setenv("GORACE", "atexit_sleep_ms=0 "+os.Getenv("GORACE")); err != nil {
 			panic(err)
 		}
@@ -51,10 +51,10 @@ func TestMain(m *testing.M) {
 	}
 }
 
-// programs are those of other files, by role.
+// programs are the programs of other test files, by role.
 var programs = map[string]func() error{}
 
-// program is a weft program: it says who it is, and fails if it is told to.
+// program is a weft program: it prints its rank, and fails if its role says so.
 func program(role string) error {
 	if f := programs[role]; f != nil {
 		return f()
@@ -86,7 +86,7 @@ func program(role string) error {
 	})
 }
 
-// self runs the command in a process of its own.
+// self runs the command as a process.
 func self(t *testing.T, stdin string, args ...string) result {
 	t.Helper()
 	if runtime.GOOS == "windows" {
@@ -133,8 +133,8 @@ func TestRun(t *testing.T) {
 	require.Equal(t, "hello\n", string(text))
 }
 
-// The launcher says which names mean nothing, in its own environment and in what it is told to set;
-// the ranks do not again.
+// The launcher reports unknown variables, of its own environment and of its options. The ranks do
+// not report them again.
 func TestRunReportsUnknownVariables(t *testing.T) {
 	t.Setenv("WEFT_BNID", "core")
 	r := self(t, "", "run", "-n", "2", "-env", "WEFT_WROKERS=2", os.Args[0], "--role", "say", ":", "-env", "PSP_GUARD=1", os.Args[0], "--role", "say")
@@ -142,14 +142,14 @@ func TestRunReportsUnknownVariables(t *testing.T) {
 	require.Equal(t, "weft: environment variable PSP_GUARD: ParaStation MPI's, which weft does not have\n"+
 		"weft: environment variable WEFT_BNID: no such variable; did you mean WEFT_BIND?\n"+
 		"weft: environment variable WEFT_WROKERS: no such variable; did you mean WEFT_WORKERS?\n", r.errOut)
-	// What a script between launcher and program sets, rank 0 sees first.
+	// A variable that a script between launcher and program sets is reported by rank 0.
 	r = self(t, "", "run", "-n", "2", "sh", "-c", `WEFT_WINDWO=9 exec "$0" --role say`, os.Args[0])
 	require.Zero(t, r.status, r.errOut)
 	require.Equal(t, "weft: environment variable WEFT_BNID: no such variable; did you mean WEFT_BIND?\n"+
 		"weft: environment variable WEFT_WINDWO: no such variable; did you mean WEFT_WINDOW?\n", r.errOut)
 }
 
-// The command in a pipeline whose reader goes, and its own exit by a signal that the ranks die of.
+// The command in a pipeline whose reader exits, and its exit after a signal that kills the ranks.
 func TestRunInAShell(t *testing.T) {
 	if runtime.GOOS == "windows" {
 		t.Skip("ranks as processes need Unix")
@@ -203,13 +203,13 @@ func TestRunWeftProgram(t *testing.T) {
 		require.Empty(t, r.errOut)
 	}
 
-	// One fails, and one is killed: the others hear of it, whatever they wait for.
+	// One rank fails, and one is killed: the others learn of it in whatever call they wait.
 	r = self(t, "", "run", "-grace", "1h", "-n", "3", me, "--role", "fail")
 	require.Equal(t, 1, r.status)
 	require.Contains(t, r.errOut, "as told")
 	r = self(t, "", "run", "-keep-going", "-n", "3", me, "--role", "kill")
 	require.Equal(t, 137, r.status, r.errOut)
-	// Each of the others says so, of rank 1 or of one that ended because of it.
+	// Each of the others reports it: rank 1, or a rank that ended because of rank 1.
 	require.Len(t, regexp.MustCompile(`(?m)^comm: rank [02]: barrier: rank [012] is lost: `).FindAllString(r.errOut, -1), 2, r.errOut)
 
 	r = self(t, "", "run", me, "--role", "any", ":", "-env", "WEFT_WORKERS=2", "-env", "PSP_SMP_NODE_ID=x", me, "--role", "any")
@@ -245,7 +245,7 @@ func TestRunArguments(t *testing.T) {
 		{"-first x a", "-first x: it must be the number of the first rank, 1 to 4095"},
 		{"-l=yes a", "-l=yes: it takes no value"},
 		{"a : -l b", "-l is an option of the whole job; it belongs before the first program"},
-		{"a :", "part 2 of the command line, which colons separate, has no program"},
+		{"a :", "part 2 of the command line has no program; colons separate parts"},
 		{": a", "part 1 of the command line"},
 		{"a : -n 2 : b", "part 2 of the command line"},
 		{"-env A a", "-env A: it must be NAME=VALUE"},

@@ -21,14 +21,14 @@ import (
 // timelineSuffix ends the names of timelines, as opposed to recordings.
 const timelineSuffix = ".json"
 
-// jobTrace is what "weft run -trace" is to make of a job.
+// jobTrace is the outputs of "weft run -trace".
 type jobTrace struct {
-	timeline string   // absolute; "": recordings only
-	parts    []string // of the ranks of this launcher, by rank
+	timeline string   // absolute name; "": recordings only
+	parts    []string // recordings of this launcher's ranks, by rank
 }
 
-// traceJob has all ranks of a job record themselves. What an earlier job has left under the same
-// names goes, so that it is not taken for this one's.
+// traceJob sets up all ranks of a job to record themselves. It removes files of an earlier job with
+// the same names, which would be mistaken for files of this one.
 func traceJob(spec *job.Spec, file string) (*jobTrace, error) {
 	abs, err := filepath.Abs(file) // ranks may have other working directories
 	if err != nil {
@@ -48,12 +48,13 @@ func traceJob(spec *job.Spec, file string) (*jobTrace, error) {
 	n := 0
 	for i := range spec.Parts {
 		p := &spec.Parts[i]
-		// what the user gives a part counts more
+		// a later value, which the user gives for a part, takes precedence
 		p.Env = append([]string{trace.EnvFile + "=" + recording}, p.Env...)
 		n += p.Ranks
 	}
 	if spec.Join != "" {
-		return &jobTrace{}, nil // which ranks they are, the launcher of the job says
+		// the launcher that listens numbers the ranks, so their files are not known here
+		return &jobTrace{}, nil
 	}
 	for r := range n {
 		j.parts = append(j.parts, output.Part(recording, r))
@@ -69,8 +70,8 @@ func traceJob(spec *job.Spec, file string) (*jobTrace, error) {
 	return j, nil
 }
 
-// merge makes the timeline of what the ranks have recorded, also where some have not come to their
-// end, and says what is missing.
+// merge makes the timeline of the ranks' recordings, including those that are cut, and prints which
+// ranks are missing and why.
 func (j *jobTrace) merge(errOut io.Writer) error {
 	if j.timeline == "" {
 		return nil
@@ -85,7 +86,7 @@ func (j *jobTrace) merge(errOut io.Writer) error {
 		}
 		why := err.Error()
 		if st, statErr := os.Stat(name); errors.Is(statErr, os.ErrNotExist) {
-			why = name + " is not there: the program records nothing, or has not come so far"
+			why = name + " does not exist: the program records nothing, or ended before it began to record"
 		} else if statErr == nil && st.Size() == 0 {
 			why = name + " is empty: the process ended before anything was written to it"
 		}
@@ -96,7 +97,7 @@ func (j *jobTrace) merge(errOut io.Writer) error {
 	}
 	err := writeTimeline(io.Discard, errOut, j.timeline, good)
 	if errors.Is(err, journal.ErrCut) {
-		fmt.Fprintf(errOut, "weft run: the timeline has what there is of %s\n", strings.ReplaceAll(err.Error(), "\n", "; "))
+		fmt.Fprintf(errOut, "weft run: the timeline has only a part of %s\n", strings.ReplaceAll(err.Error(), "\n", "; "))
 		err = nil
 	}
 	return err

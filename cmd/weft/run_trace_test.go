@@ -23,7 +23,7 @@ func init() {
 	programs["talk, then one is killed"] = func() error { return talkProgram(true) }
 }
 
-// talkProgram passes a number round, ten times. Then rank 1 is killed, if so.
+// talkProgram passes a number around ten times. With kill, rank 1 then kills itself.
 func talkProgram(kill bool) error {
 	return comm.Main(context.Background(), comm.Config{}, func(c *comm.Comm) error {
 		n := make([]int, 1)
@@ -33,7 +33,7 @@ func talkProgram(kill bool) error {
 			}
 		}
 		if kill {
-			time.Sleep(400 * time.Millisecond) // so that all have written something
+			time.Sleep(400 * time.Millisecond) // so that every rank has written something
 			if err := c.Barrier(); err != nil {
 				return err
 			}
@@ -50,7 +50,7 @@ func talkProgram(kill bool) error {
 	})
 }
 
-// view is a timeline as a viewer reads it.
+// view is a timeline as a viewer decodes it.
 type view struct {
 	Events []struct {
 		Name, Cat, Ph, ID string
@@ -70,7 +70,7 @@ func readView(t *testing.T, file string) (v view) {
 	return v
 }
 
-// arrows counts the messages from process to process of a timeline, by their names.
+// arrows counts the messages between processes of a timeline, by the processes' names.
 func (v view) arrows() map[string]int {
 	names, from, n := map[int]string{}, map[string]int{}, map[string]int{}
 	for _, e := range v.Events {
@@ -86,7 +86,7 @@ func (v view) arrows() map[string]int {
 	return n
 }
 
-// One timeline for all ranks, with messages from process to process as arrows.
+// One timeline for all ranks, with messages between processes as arrows.
 func TestRunMakesOneTimeline(t *testing.T) {
 	me, dir := os.Args[0], t.TempDir()
 	file := filepath.Join(dir, "run.json")
@@ -98,10 +98,10 @@ func TestRunMakesOneTimeline(t *testing.T) {
 	want := map[string]int{"rank 0: messages > rank 1: messages": 10, "rank 1: messages > rank 2: messages": 10, "rank 2: messages > rank 0: messages": 10}
 	require.Equal(t, want, readView(t, file).arrows())
 
-	// The recordings are beside it, for all that can be done with them.
+	// The recordings are next to the timeline, for other commands.
 	r = weft("trace", "check", dir)
 	require.Zero(t, r.status, r.errOut)
-	require.Regexp(t, `^\d+ events, all legal\n$`, r.out)
+	require.Regexp(t, `^\d+ trace events, all legal\n$`, r.out)
 	again := filepath.Join(dir, "again.json")
 	r = weft("trace", "timeline", "-o", again, filepath.Join(dir, "run.rank[0-9].json.weft"))
 	require.Zero(t, r.status, r.errOut)
@@ -130,8 +130,7 @@ func TestRunMakesOneTimeline(t *testing.T) {
 	require.NoFileExists(t, filepath.Join(dir, "only.weft"))
 }
 
-// An output never takes the place of a recording that it is made of, nor of what is no ordinary
-// file.
+// An output never replaces one of its recordings, nor a file that is not regular.
 func TestTraceOutput(t *testing.T) {
 	dir := t.TempDir()
 	for _, name := range []string{"a", "b"} {
@@ -147,14 +146,14 @@ func TestTraceOutput(t *testing.T) {
 		for _, what := range []string{"timeline", "picture"} {
 			r := weft("trace", what, "-o", file, a0)
 			require.Equal(t, exitUsage, r.status)
-			require.Contains(t, r.errOut, "the output "+file+" is one of the recordings that it is made of; legal is another name")
+			require.Contains(t, r.errOut, "the output "+file+" is one of the recordings; use another name")
 		}
 	}
 	after, err := os.ReadFile(a0)
 	require.NoError(t, err)
 	require.Equal(t, before, after)
 
-	device := filepath.Join(dir, "device") // a link, so that what goes wrong here harms nobody
+	device := filepath.Join(dir, "device") // a link, so that a mistake here removes the link only
 	require.NoError(t, os.Symlink(os.DevNull, device))
 	r := weft("trace", "timeline", "-o", device, a0)
 	require.Zero(t, r.status, r.errOut)
@@ -171,13 +170,13 @@ func TestTraceOutput(t *testing.T) {
 	require.Regexp(t, `^weft trace: \S+a.rank0.weft and \S+b.rank1.weft were started by different launchers \(jobs weft-job-\w+ and weft-job-\w+\): if these did not make one job`, r.errOut)
 }
 
-// A rank that is killed leaves what it has, and the others all of theirs; the exit status is that
-// of the job.
+// The recording of a killed rank has its records up to then, and the others' are whole. The exit
+// status is that of the job.
 func TestRunMakesATimelineOfAFailure(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "run.json")
 	r := self(t, "", "run", "-n", "3", "-trace", file, "-grace", "1m", os.Args[0], "--role", "talk, then one is killed")
 	require.Equal(t, 137, r.status, r.errOut)
-	require.Regexp(t, `(?m)^weft run: the timeline has what there is of .*run\.rank1\.json\.weft: at byte \d+ of the trace: cut short`, r.errOut)
+	require.Regexp(t, `(?m)^weft run: the timeline has only a part of .*run\.rank1\.json\.weft: at byte \d+ of the trace: cut short`, r.errOut)
 	require.Equal(t, map[string]int{"rank 0: messages > rank 1: messages": 10, "rank 1: messages > rank 2: messages": 10, "rank 2: messages > rank 0: messages": 10},
 		readView(t, file).arrows())
 }
@@ -189,7 +188,7 @@ func TestRunTracesWhatCanBe(t *testing.T) {
 	r := self(t, "", "run", "-n", "2", "-trace", file, "sh", "-c", script)
 	require.Equal(t, exitFailure, r.status)
 	require.Contains(t, r.errOut, "weft run: rank 0 is not in the timeline: "+filepath.Join(dir, "run.rank0.json.weft")+" is empty: the process ended before")
-	require.Contains(t, r.errOut, "weft run: rank 1 is not in the timeline: "+filepath.Join(dir, "run.rank1.json.weft")+" is not there")
+	require.Contains(t, r.errOut, "weft run: rank 1 is not in the timeline: "+filepath.Join(dir, "run.rank1.json.weft")+" does not exist")
 	require.Contains(t, r.errOut, "no rank has recorded anything, so there is no timeline "+file)
 	require.NoFileExists(t, file)
 	r = self(t, "", "run", "-trace", file, "sh", "-c", "exit 5")
@@ -206,8 +205,8 @@ func TestRunTracesWhatCanBe(t *testing.T) {
 		want string
 	}{
 		{[]string{"check", filepath.Join(dir, "nothing.weft")}, "nothing.weft: no such file"},
-		{[]string{"check", filepath.Join(dir, "x*.weft")}, "x*.weft: no file has such a name"},
-		{[]string{"timeline", t.TempDir()}, "has no recordings, which are files *.weft"},
+		{[]string{"check", filepath.Join(dir, "x*.weft")}, "x*.weft: no file matches"},
+		{[]string{"timeline", t.TempDir()}, "has no recordings (files *.weft)"},
 	} {
 		r := weft(append([]string{"trace"}, row.args...)...)
 		require.Equal(t, exitFailure, r.status)

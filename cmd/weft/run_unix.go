@@ -11,8 +11,9 @@ import (
 	"syscall"
 )
 
-// surviveClosedPipe makes a write to a pipe that nobody reads an error, where it would end the
-// process: there are ranks to be seen to their end. It returns the function that ends that.
+// surviveClosedPipe makes a write to a pipe without a reader return an error. By default such a
+// write ends the process, but the launcher must wait for its ranks. The result restores the
+// default.
 func surviveClosedPipe() (stop func()) {
 	c := make(chan os.Signal, 1)
 	signal.Notify(c, syscall.SIGPIPE)

@@ -23,24 +23,24 @@ import (
 	"weft/internal/event/timeline"
 )
 
-// newTrace returns the command for recorded traces.
+// newTrace returns the command for recordings.
 func newTrace() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "trace",
-		Short: "Read, check and convert recorded traces",
-		Long: `trace reads what programs record of themselves: started with WEFT_TRACE=FILE, a weft program writes its events to FILE.
-The files of the processes of one run are given together: by name, as a pattern, or as the directory where they are.`,
+		Short: "Read, check and convert recordings",
+		Long: `trace reads recordings. A weft program that is started with WEFT_TRACE=FILE writes its trace events to FILE.
+Give the files of all processes of a run together: by name, as a pattern, or as their directory.`,
 		Args: legalCommand,
 		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
-	files := arguments(cobra.MinimumNArgs(1), "the traces of one run, one or more files or directories")
+	files := arguments(cobra.MinimumNArgs(1), "the recordings of one run, one or more files or directories")
 	file, drawn := "", ""
 	view := &cobra.Command{
 		Use:   "timeline FILE...",
-		Short: "Make a timeline of traces, for ui.perfetto.dev or chrome://tracing",
-		Long: `timeline makes one timeline of the traces of one run, a file for each process. Times of processes on one machine are
-compared by its clock. The clocks of several machines are compared by the messages between them, as no message arrives before
-it is sent; by how much they were moved, and what doubt is left, is said on standard error and in the timeline.`,
+		Short: "Make a timeline of recordings, for ui.perfetto.dev or chrome://tracing",
+		Long: `timeline makes one timeline of the recordings of one run, with one file for each process. Processes on one machine share
+a clock. The clocks of several machines are compared by the messages between them: no message arrives before it is sent.
+The differences between the clocks, and their uncertainties, are printed to standard error and written to the timeline.`,
 		Example: `  weft trace timeline -o run.json run.rank*.weft
   weft trace timeline -o run.json traces`,
 		Args: files,
@@ -48,26 +48,26 @@ it is sent; by how much they were moved, and what doubt is left, is said on stan
 			return writeTimeline(cmd.OutOrStdout(), cmd.ErrOrStderr(), file, names)
 		}),
 	}
-	view.Flags().StringVarP(&file, "output", "o", "", "the file to be written; standard output if not given")
+	view.Flags().StringVarP(&file, "output", "o", "", "output file; standard output if not given")
 	var shown timeline.View
 	picture := &cobra.Command{
 		Use:   "picture FILE...",
-		Short: "Draw a part of the timeline of traces, as SVG",
-		Long: `picture draws what the slots of all ranks did in some time, with the steals, and the arrows of dependences and messages.
-A few milliseconds are what an eye can follow; the timeline is for the rest.`,
+		Short: "Draw a part of the timeline of recordings, as SVG",
+		Long: `picture draws the tasks on the slots of all ranks in a part of the run, with steals, and with arrows for dependences
+and messages. Choose a few milliseconds; use a timeline to search through more.`,
 		Example: "  weft trace picture --from 10ms --to 12ms -o run.svg run.weft",
 		Args:    files,
 		RunE: ofRecordings(func(cmd *cobra.Command, names []string) error {
 			return drawTimeline(cmd.OutOrStdout(), drawn, names, shown)
 		}),
 	}
-	picture.Flags().StringVarP(&drawn, "output", "o", "", "the file to be written; standard output if not given")
-	picture.Flags().DurationVar(&shown.From, "from", 0, "the time at the left edge, since the beginning, or before the end if negative")
-	picture.Flags().DurationVar(&shown.To, "to", 0, "the time at the right edge, likewise; 0: the end")
-	picture.Flags().IntVar(&shown.Width, "width", 1200, "the width in pixels")
+	picture.Flags().StringVarP(&drawn, "output", "o", "", "output file; standard output if not given")
+	picture.Flags().DurationVar(&shown.From, "from", 0, "time at the left edge: since the beginning or, if negative, before the end")
+	picture.Flags().DurationVar(&shown.To, "to", 0, "time at the right edge, likewise; 0: the end")
+	picture.Flags().IntVar(&shown.Width, "width", 1200, "width in pixels")
 	c.AddCommand(view, picture, &cobra.Command{
 		Use:     "check FILE...",
-		Short:   "Replay traces through the legal states of tasks, slots, requests and windows",
+		Short:   "Replay recordings through the legal states of tasks, slots, requests and windows",
 		Example: "  WEFT_TRACE=run.weft ./prog && weft trace check run.weft",
 		Args:    files,
 		RunE: ofRecordings(func(cmd *cobra.Command, names []string) error {
@@ -75,14 +75,14 @@ A few milliseconds are what an eye can follow; the timeline is for the rest.`,
 		}),
 	}, &cobra.Command{
 		Use:   "print FILE...",
-		Short: "Print the events of traces, a line each, in the order of their times",
+		Short: "Print the trace events of recordings, one line each, in the order of their times",
 		Args:  files,
 		RunE: ofRecordings(func(cmd *cobra.Command, names []string) error {
 			return printTrace(cmd.OutOrStdout(), names)
 		}),
 	}, &cobra.Command{
 		Use:   "events",
-		Short: "Print the page of the documentation that lists the events",
+		Short: "Print the page of the documentation that lists the trace events",
 		Args:  arguments(cobra.NoArgs, "no arguments"),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			_, err := fmt.Fprint(cmd.OutOrStdout(), event.Markdown())
@@ -92,7 +92,7 @@ A few milliseconds are what an eye can follow; the timeline is for the rest.`,
 	return c
 }
 
-// ofRecordings makes a command of what is done with the recordings that its arguments name.
+// ofRecordings makes a command that calls do with the recordings that its arguments name.
 func ofRecordings(do func(cmd *cobra.Command, names []string) error) func(*cobra.Command, []string) error {
 	return func(cmd *cobra.Command, args []string) error {
 		names, err := recordings(args)
@@ -113,9 +113,9 @@ func checkTrace(out, errOut io.Writer, names []string) error {
 	}
 	note := ""
 	if partial {
-		note = "; events are missing, so only part of the rules could be checked"
+		note = "; some trace events were lost, so only part of the rules could be checked"
 	}
-	_, err = fmt.Fprintf(out, "%d events, all legal%s\n", seen, note)
+	_, err = fmt.Fprintf(out, "%d trace events, all legal%s\n", seen, note)
 	return err
 }
 
@@ -146,7 +146,7 @@ func printTrace(out io.Writer, names []string) error {
 	return nil
 }
 
-// writeTimeline makes a timeline as by writeOutput, and says what is to be known of it.
+// writeTimeline writes a timeline, and prints notes about its recordings.
 func writeTimeline(out, errOut io.Writer, file string, names []string) error {
 	if err := printNotes(errOut, names); err != nil {
 		return err
@@ -169,8 +169,8 @@ func drawTimeline(out io.Writer, file string, names []string, v timeline.View) e
 	})
 }
 
-// tell says of recordings how the times of several machines were compared, which may not belong to
-// the others, and which ranks are missing.
+// printNotes prints notes about recordings: the differences between the clocks of machines, files
+// that may be of another run, and ranks without a recording.
 func printNotes(errOut io.Writer, names []string) error {
 	set, err := replay.Open(names...)
 	if err != nil {
@@ -188,17 +188,17 @@ func printNotes(errOut io.Writer, names []string) error {
 }
 
 // recordings returns the files that arguments name: files, directories with all their recordings,
-// and patterns that no shell has replaced.
+// and patterns that no shell has expanded.
 func recordings(args []string) (names []string, err error) {
 	for _, arg := range args {
-		pattern, none := arg, fmt.Errorf("%s: no file has such a name", arg)
+		pattern, none := arg, fmt.Errorf("%s: no file matches", arg)
 		st, err := os.Stat(arg)
 		switch {
 		case err == nil && st.IsDir():
 			pattern = filepath.Join(escapePattern(arg), "*"+recordingSuffix)
-			none = fmt.Errorf("directory %s has no recordings, which are files *%s", arg, recordingSuffix)
+			none = fmt.Errorf("directory %s has no recordings (files *%s)", arg, recordingSuffix)
 		case err == nil || !strings.ContainsAny(arg, "*?["):
-			names = append(names, arg) // opening it says what is wrong with it
+			names = append(names, arg) // opening the file reports what is wrong with it
 			continue
 		}
 		found, err := filepath.Glob(pattern)
@@ -216,15 +216,15 @@ func recordings(args []string) (names []string, err error) {
 // recordingSuffix ends the names of recordings in a directory.
 const recordingSuffix = ".weft"
 
-// escapePattern makes a name a pattern that is just that name.
+// escapePattern returns a pattern that matches name only.
 func escapePattern(name string) string {
 	return strings.NewReplacer(`\`, `\\`, "*", `\*`, "?", `\?`, "[", `\[`).Replace(name)
 }
 
-// writeOutput has write make a file, or standard output for "" and "-". Who looks at a file while
-// it is made sees the one before, which an error leaves as it was; that a recording is cut is not
-// one, since what it has is written. What is no ordinary file, such as /dev/null, is written to,
-// and stays what it is. None of the files that the output is made of can be the output.
+// writeOutput calls write for a file, or for standard output if the name is "" or "-". A regular
+// file is replaced as a whole once it is complete, and not changed by an error. journal.ErrCut is
+// no such error: the output then has all records of the cut file. Files that are not regular, such
+// as /dev/null, are written directly. The output must not be one of its own inputs.
 func writeOutput(out io.Writer, file string, from []string, write func(io.Writer) error) error {
 	if file == "" || file == "-" {
 		return write(out)
@@ -233,7 +233,7 @@ func writeOutput(out io.Writer, file string, from []string, write func(io.Writer
 	if err == nil {
 		for _, name := range from {
 			if st, err := os.Stat(name); err == nil && os.SameFile(before, st) {
-				return usageError{fmt.Errorf("the output %s is one of the recordings that it is made of; legal is another name", file)}
+				return usageError{fmt.Errorf("the output %s is one of the recordings; use another name", file)}
 			}
 		}
 	}
@@ -252,7 +252,7 @@ func writeOutput(out io.Writer, file string, from []string, write func(io.Writer
 	if err == nil || errors.Is(err, journal.ErrCut) {
 		return errors.Join(err, os.Rename(f.Name(), file))
 	}
-	_ = os.Remove(f.Name()) // err says why there is none
+	_ = os.Remove(f.Name()) // err says why there is no output
 	return err
 }
 

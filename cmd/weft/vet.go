@@ -17,17 +17,18 @@ func newVet() *cobra.Command {
 	return &cobra.Command{
 		Use:   "vet [PACKAGES]",
 		Short: "Find accesses that name the wrong object, without running the program",
-		Long: `vet looks at the accesses of packages, as go vet looks at calls of Printf, and reports those that name the wrong object:
+		Long: `vet reads the source of packages and reports accesses that name the wrong object:
 
-  loopvar     a variable that each iteration of a loop makes anew: for _, b := range blocks { … deps.InOut(&b) }
-  header      a slice or pointer beside what it refers to: deps.Out(&row) and deps.In(&row[0])
-  copied      a copy that only one task knows
-  undeclared  a body that uses what another task declares, and its own does not
+  loopvar     a variable of which each iteration of a loop has its own: for _, b := range blocks { … deps.InOut(&b) }
+  header      a slice or pointer, while another access names what it refers to: deps.Out(&row) and deps.In(&row[0])
+  copied      a copy that only one task can name
+  undeclared  an object that a body uses, and that another task declares but its own task does not
 
-It reports nothing that may be right. Without PACKAGES it looks at the one in the current directory. Flags are those of go vet, such as
--json, -tags, -loopvar=false. The exit status is that of go vet: 0 if nothing was found.
+It reports no program that may be correct. Without PACKAGES it checks the package in the current directory.
+Flags are those of go vet, such as -json, -tags or -loopvar=false. The exit status is that of go vet: 0 if
+there are no findings.
 
-The program is also a tool of go vet itself: go vet -vettool=$(which weft) ./...`,
+The program is also a tool of go vet: go vet -vettool=$(which weft) ./...`,
 		Example:            "  weft vet ./...",
 		DisableFlagParsing: true,
 		RunE: func(cmd *cobra.Command, args []string) error {

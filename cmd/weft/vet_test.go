@@ -12,7 +12,7 @@ import (
 
 const withMistakes = "weft/internal/vet/testdata/src/loopvar"
 
-// The command is a tool of go vet, and calls it.
+// The command is a tool of go vet, and runs go vet.
 func TestVet(t *testing.T) {
 	r := self(t, "", "vet", withMistakes)
 	require.Equal(t, 1, r.status, r.errOut)
@@ -30,8 +30,8 @@ func TestVet(t *testing.T) {
 	require.Contains(t, r.errOut, "no/such/package")
 }
 
-// Nothing is found in what is right: the library, the guide, the examples, and the tests, which
-// have programs of other runtimes among them.
+// Correct code has no findings: the library, the guide, the examples, and the tests, which also
+// contain programs for other runtimes.
 func TestVetOfTheRepository(t *testing.T) {
 	if testing.Short() {
 		t.Skip("type-checks everything")
