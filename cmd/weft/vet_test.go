@@ -16,7 +16,7 @@ const withMistakes = "weft/internal/vet/testdata/src/loopvar"
 func TestVet(t *testing.T) {
 	r := self(t, "", "vet", withMistakes)
 	require.Equal(t, 1, r.status, r.errOut)
-	require.Contains(t, r.errOut, "loopvar.go:21:17: deps.InOut(&b) names b, which each iteration makes anew")
+	require.Contains(t, r.errOut, "loopvar.go:21:17: deps.InOut(&b) names b, a new variable in each iteration")
 	r = self(t, "", "vet", "-loopvar=false", withMistakes)
 	require.Zero(t, r.status, r.errOut)
 	r = self(t, "", "vet", "-json", withMistakes)

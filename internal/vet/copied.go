@@ -12,18 +12,17 @@ import (
 	"golang.org/x/tools/go/analysis"
 )
 
-// Copied finds accesses to copies that only one task knows.
+// Copied finds accesses to copies that only one task can name.
 var Copied = &analysis.Analyzer{
 	Name: "copied",
-	Doc: `find accesses to copies that only one task knows
-
-A variable that begins as a copy of something else, or is a parameter, and is used by one task only:
+	Doc: `find accesses to copies that only one task can name
 
 	b := blocks[i]
 	t.Spawn(func(*task.Task) error { b.sum++; return nil }, deps.InOut(&b))
 
-is an object that no other task can name, and what the body writes to it is lost. Name the original,
-deps.InOut(&blocks[i]). A variable that begins anew may be named once: nothing is reported.`,
+The variable b is a copy of something else (or a parameter), and only one task uses it. No other task can
+name it, and what the body writes to it is lost. Name the original, deps.InOut(&blocks[i]). A variable that
+is no copy may be named once: nothing is reported.`,
 	Run: run((*function).copied),
 }
 
@@ -42,12 +41,12 @@ func (f *function) copied() {
 			if kind := refers(a.v); kind != "" {
 				hint = "name what the " + kind + " refers to"
 			}
-			f.pass.Reportf(a.expr.Pos(), "%s names %s, %s, which only this task knows: it orders nothing; %s", a.text(), a.v.Name(), of, hint)
+			f.pass.Reportf(a.expr.Pos(), "%s names %s, %s, which no other task can name: the access orders nothing; %s", a.text(), a.v.Name(), of, hint)
 		}
 	}
 }
 
-// copyOf says what v begins as a copy of; "" if it begins anew.
+// copyOf describes what v is a copy of when it is declared; "" if it is no copy.
 func (f *function) copyOf(v *types.Var) (what string) {
 	ast.Inspect(f.decl, func(n ast.Node) bool {
 		switch n := n.(type) {
@@ -74,8 +73,7 @@ func (f *function) copyOf(v *types.Var) (what string) {
 	return what
 }
 
-// knownOnlyTo reports whether v is used by c's accesses and body, and by nothing else, nor by tasks
-// that the body makes.
+// knownOnlyTo reports whether only c's accesses and body use v, and no tasks that the body spawns.
 func (f *function) knownOnlyTo(v *types.Var, c *call) bool {
 	for _, id := range f.uses[v] {
 		if _, may := f.written(id); may || !within(id, c) {
@@ -85,8 +83,8 @@ func (f *function) knownOnlyTo(v *types.Var, c *call) bool {
 	return !slices.ContainsFunc(f.calls, func(child *call) bool { return child != c && within(child, c) && child.of(v) > 0 })
 }
 
-// matters reports whether the body does with a's variable what the access was meant for: it writes
-// to it, or uses what it refers to.
+// matters reports whether the body uses a's variable in the way for which the access is declared:
+// it writes the variable or, if the variable refers to memory, uses that memory.
 func (f *function) matters(a *access, body *ast.FuncLit) bool {
 	return slices.ContainsFunc(f.uses[a.v], func(id *ast.Ident) bool {
 		writes, _ := f.written(id)

@@ -13,7 +13,7 @@ import (
 	"golang.org/x/tools/go/analysis"
 )
 
-// LoopVar finds accesses to variables that each iteration of a loop makes anew.
+// LoopVar finds accesses to variables of which each iteration of a loop has its own.
 var LoopVar = &analysis.Analyzer{
 	Name: "loopvar",
 	Doc: `find accesses to variables of loops
@@ -25,8 +25,8 @@ Each iteration of a loop has variables of its own. In
 	}
 
 each task names a copy of a block, which no other task can name: the access orders nothing. Name the
-element, deps.InOut(&blocks[i]). Where other tasks or statements of the iteration use the variable, too,
-nothing is reported, unless the loop is repeated and the copies refer to the same memory.`,
+element, deps.InOut(&blocks[i]). If other tasks or statements of the iteration use the variable, too, nothing is
+reported, unless the loop is repeated and the copies refer to the same memory.`,
 	Run: run((*function).loopVar),
 }
 
@@ -40,19 +40,19 @@ func (f *function) loopVar() {
 		if elements != "" {
 			hint = fmt.Sprintf("name the element: &%s[i]", elements)
 		}
-		f.pass.Reportf(a.expr.Pos(), "%s names %s, which each iteration makes anew, so that no other task can name it; %s", a.text(), a.v.Name(), hint)
+		f.pass.Reportf(a.expr.Pos(), "%s names %s, a new variable in each iteration, so no other task can name it; %s", a.text(), a.v.Name(), hint)
 	}
 }
 
-// mayBeMeant reports whether an access to a variable of a loop may be right: something else in the
-// iteration uses it after the task, or may keep its address, or its task only reads what is nowhere
-// else.
+// mayBeMeant reports whether an access to a variable of a loop may be correct: something else in
+// the iteration uses the variable after the task, or may keep its address; or the task only reads
+// the variable, whose memory is nowhere else.
 func (f *function) mayBeMeant(a *access, loop ast.Stmt) bool {
 	if !a.writes() && !shares(a.v.Type()) {
 		return true
 	}
-	var last *call // that has a
-	names := 0     // how many calls have accesses to it
+	var last *call // the last call that has the access
+	names := 0     // number of calls with accesses to the variable
 	for _, c := range f.calls {
 		of := 0
 		for _, b := range c.accs {
@@ -80,12 +80,12 @@ func (f *function) mayBeMeant(a *access, loop ast.Stmt) bool {
 	return names > 1 && !(shares(a.v.Type()) && f.repeated(loop))
 }
 
-// inCall reports whether a node is a part of a call that takes accesses.
+// inCall reports whether a node is a part of a call that has accesses.
 func (f *function) inCall(n ast.Node) bool {
 	return slices.ContainsFunc(f.calls, func(c *call) bool { return within(n, c) })
 }
 
-// repeated reports whether a loop is in another one of its function, in which nothing waits.
+// repeated reports whether a loop is inside another loop of its function that contains no wait.
 func (f *function) repeated(loop ast.Stmt) bool {
 	for n := f.up[ast.Node(loop)]; n != nil; n = f.up[n] {
 		switch n.(type) {
@@ -126,8 +126,8 @@ func shares(t types.Type) bool {
 	return false
 }
 
-// loopOf returns the loop that v is a variable of, and what it ranges over if v has the elements of
-// that, which have addresses.
+// loopOf returns the loop that declares v; nil if there is none. elements is the expression that
+// the loop ranges over, if v is a copy of its elements and these have addresses.
 func (f *function) loopOf(v *types.Var) (loop ast.Stmt, elements string) {
 	ast.Inspect(f.decl, func(n ast.Node) bool {
 		if n == nil || loop != nil || v.Pos() < n.Pos() || n.End() <= v.Pos() {
@@ -158,7 +158,7 @@ func (f *function) loopOf(v *types.Var) (loop ast.Stmt, elements string) {
 	return loop, elements
 }
 
-// defines reports whether an expression is where v is declared.
+// defines reports whether an expression declares v.
 func (f *function) defines(e ast.Expr, v *types.Var) bool {
 	id, ok := e.(*ast.Ident)
 	return ok && f.pass.TypesInfo.Defs[id] == v

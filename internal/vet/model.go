@@ -16,15 +16,15 @@ import (
 
 const depsPath = "weft/deps"
 
-// access is an expression that makes a deps.Access of something that has a name.
+// access is an expression that makes a deps.Access of a named variable.
 type access struct {
 	mode string // In, Out, InOut, …
 	expr ast.Expr
-	of   ast.Expr   // the variable, an element or a field of it, as it is written
-	v    *types.Var // the variable that of begins with
-	// data says that what is named is not in the variable itself, but in what that refers to.
+	of   ast.Expr   // the named expression: the variable, or an element or field of it
+	v    *types.Var // the variable at the root of that expression
+	// data: the named memory is not in the variable itself, but in memory that it refers to
 	data bool
-	// whole says that it is all of the variable, or all that it refers to: no element, no field.
+	// whole: all of the variable, or all that it refers to, is named, not an element or a field
 	whole bool
 	weak  bool
 }
@@ -35,27 +35,27 @@ func (a *access) writes() bool { return a.mode != "In" }
 type call struct {
 	*ast.CallExpr
 	name   string
-	on     *types.Var     // the variable before the dot; nil if there is none
-	in     ast.Node       // the function that the call is in: a FuncDecl or FuncLit
-	bodies []*ast.FuncLit // its arguments that are written in place
+	on     *types.Var     // the receiver variable; nil if there is none
+	in     ast.Node       // the function that contains the call: a FuncDecl or FuncLit
+	bodies []*ast.FuncLit // its arguments that are function literals
 	accs   []*access
-	opaque bool // it has accesses that cannot be seen here, or attributes that order it
+	opaque bool // it has accesses that are not visible here, or attributes that order it
 }
 
-// function is a declared function, and what is in it.
+// function is a declared function, with its calls and accesses.
 type function struct {
 	pass  *analysis.Pass
 	decl  *ast.FuncDecl
 	calls []*call
-	accs  []*access // all, also those that are in no call
-	// uses are the places where each variable stands, in their order.
+	accs  []*access // all accesses, including those outside of calls
+	// uses are the uses of each variable, in their order.
 	uses map[*types.Var][]*ast.Ident
 	// up is each node's parent.
 	up map[ast.Node]ast.Node
 }
 
-// run makes an analyzer's Run of what it does with each function that has accesses in it.
-func run(look func(*function)) func(*analysis.Pass) (any, error) {
+// run returns an Analyzer.Run that calls check for each function that has accesses.
+func run(check func(*function)) func(*analysis.Pass) (any, error) {
 	return func(pass *analysis.Pass) (any, error) {
 		if !slices.ContainsFunc(pass.Pkg.Imports(), func(p *types.Package) bool { return p.Path() == depsPath }) {
 			return nil, nil
@@ -64,7 +64,7 @@ func run(look func(*function)) func(*analysis.Pass) (any, error) {
 			for _, d := range file.Decls {
 				if decl, ok := d.(*ast.FuncDecl); ok && decl.Body != nil {
 					if f := newFunction(pass, decl); len(f.accs) > 0 {
-						look(f)
+						check(f)
 					}
 				}
 			}
@@ -87,7 +87,7 @@ func newFunction(pass *analysis.Pass, decl *ast.FuncDecl) *function {
 			}
 		case *ast.CallExpr:
 			if a := f.access(n); a != nil && seen[a.of] == nil {
-				seen[a.of] = a // not once more without its Weak
+				seen[a.of] = a // not again without its Weak
 				f.accs = append(f.accs, a)
 			}
 			if c := f.call(n); c != nil {
@@ -99,7 +99,8 @@ func newFunction(pass *analysis.Pass, decl *ast.FuncDecl) *function {
 	return f
 }
 
-// callee returns the function of package deps that is called; nil if it is another's, or not known.
+// callee returns the called function of package deps; nil if it belongs to another package or is
+// not known.
 func (f *function) callee(c *ast.CallExpr) *types.Func {
 	fn, _ := typeutil.Callee(f.pass.TypesInfo, c).(*types.Func)
 	if fn == nil || fn.Pkg() == nil || fn.Pkg().Path() != depsPath {
@@ -154,14 +155,14 @@ func (f *function) access(e ast.Expr) *access {
 		return nil
 	}
 	if _, cut := ast.Unparen(s.Args[0]).(*ast.SliceExpr); !cut {
-		// else place knows whether that is of an array
+		// otherwise variable has set data, unless the operand is an array
 		a.data = true
 	}
 	a.mode, a.expr = fn.Name(), e
 	return a
 }
 
-// named returns an access to what a pointer points to.
+// named returns an access to the memory that a pointer expression points to.
 func (f *function) named(mode string, e, pointer ast.Expr) *access {
 	pointer = ast.Unparen(pointer)
 	var a *access
@@ -178,7 +179,8 @@ func (f *function) named(mode string, e, pointer ast.Expr) *access {
 	return a
 }
 
-// place returns which variable an expression begins with, and whether it leaves its memory.
+// variable returns the access that an expression stands for: the variable at its root, and whether
+// it leaves the variable's memory. It returns nil if the expression has no such variable.
 func (f *function) variable(e ast.Expr) *access {
 	info := f.pass.TypesInfo
 	a := &access{of: e, whole: true}
@@ -223,7 +225,7 @@ func (f *function) variable(e ast.Expr) *access {
 	}
 }
 
-// call returns a call that takes accesses; nil for others.
+// call returns a call that takes accesses; nil for other calls.
 func (f *function) call(c *ast.CallExpr) *call {
 	fn, ok := f.pass.TypesInfo.TypeOf(c.Fun).(*types.Signature)
 	if !ok || !fn.Variadic() {
@@ -255,7 +257,7 @@ func (f *function) call(c *ast.CallExpr) *call {
 		case *ast.BasicLit:
 		default:
 			switch f.pass.TypesInfo.TypeOf(arg).Underlying().(type) {
-			case *types.Basic, *types.Signature: // numbers, texts and bodies, which order nothing
+			case *types.Basic, *types.Signature: // numbers, texts and bodies do not order tasks
 			default:
 				x.opaque = true
 			}
@@ -280,7 +282,7 @@ func (f *function) call(c *ast.CallExpr) *call {
 	return x
 }
 
-// inside returns the innermost function that a node is in.
+// inside returns the innermost function that contains a node.
 func (f *function) inside(n ast.Node) ast.Node {
 	for n = f.up[n]; n != nil; n = f.up[n] {
 		switch n.(type) {
@@ -294,15 +296,15 @@ func (f *function) inside(n ast.Node) ast.Node {
 // within reports whether a node is a part of another.
 func within(n, of ast.Node) bool { return of.Pos() <= n.Pos() && n.End() <= of.End() }
 
-// line is where something is, in a message.
+// line returns the line of a node, for messages.
 func (f *function) line(n ast.Node) string {
 	return fmt.Sprintf("line %d", f.pass.Fset.Position(n.Pos()).Line)
 }
 
-// text is an access as it is written.
+// text is the source of an access.
 func (a *access) text() string { return types.ExprString(a.expr) }
 
-// refers says what kind of variable refers to memory elsewhere: "" if v does not.
+// refers returns the kind of a variable that refers to other memory; "" if v does not.
 func refers(v *types.Var) string {
 	if _, any := types.Unalias(v.Type()).(*types.TypeParam); any {
 		return ""
@@ -326,7 +328,7 @@ func refers(v *types.Var) string {
 }
 
 // written reports whether a use of a variable changes the variable itself, and whether it may: its
-// address is taken for something else than an access.
+// address is taken, but not for an access.
 func (f *function) written(id *ast.Ident) (writes, may bool) {
 	var n ast.Node = id
 	for {

@@ -12,17 +12,18 @@ import (
 	"golang.org/x/tools/go/analysis"
 )
 
-// Undeclared finds bodies that use what another task declares, and their own does not.
+// Undeclared finds bodies that use an object that another task declares and their own task does
+// not.
 var Undeclared = &analysis.Analyzer{
 	Name: "undeclared",
-	Doc: `find bodies that use what their tasks have not declared
+	Doc: `find bodies that use what their tasks do not declare
 
 	t.Spawn(func(*task.Task) error { sum = 1; return nil }, deps.Out(&sum))
 	t.Spawn(func(*task.Task) error { fmt.Println(sum); return nil })
 
-Nothing orders the two: the second needs deps.In(&sum). It is reported where it can be seen: both
-bodies are written in place, in one function, no other access links the two tasks, they share no
-channel or lock, and there is no Wait in between. A body that assigns what its task has as In is reported, too.`,
+Nothing orders the two tasks: the second needs deps.In(&sum). This is reported if both bodies are written
+in place, in one function, no other access links the two tasks, they share no channel or lock, and there is
+no Wait between them. A body that assigns an object that its task declares as In is reported, too.`,
 	Run: run((*function).undeclared),
 }
 
@@ -35,12 +36,12 @@ func (f *function) undeclared() {
 	}
 }
 
-// isSpawn reports whether c makes one task, all of whose accesses are known.
+// isSpawn reports whether c spawns one task with known accesses.
 func (c *call) isSpawn() bool {
 	return (c.name == "Spawn" || c.name == "SpawnWith") && c.on != nil && len(c.bodies) == 1 && !c.opaque
 }
 
-// writesIn reports assignments of c's body to what its task reads.
+// writesIn reports assignments of c's body to objects that its task declares as In.
 func (f *function) writesIn(c *call) {
 	for _, a := range c.accs {
 		if a.writes() || a.data || !a.whole || c.of(a.v) != 1 {
@@ -48,14 +49,14 @@ func (f *function) writesIn(c *call) {
 		}
 		for _, id := range f.uses[a.v] {
 			if writes, _ := f.written(id); writes && f.bodyOf(id) == c.bodies[0] {
-				f.pass.Reportf(id.Pos(), "the body assigns %s, and its task has declared %s", a.v.Name(), a.text())
+				f.pass.Reportf(id.Pos(), "the body assigns %s, but its task declares %s", a.v.Name(), a.text())
 				break
 			}
 		}
 	}
 }
 
-// of is how many of c's accesses are of a variable, or of what it refers to.
+// of returns how many of c's accesses name a variable, or what it refers to.
 func (c *call) of(v *types.Var) (n int) {
 	for _, a := range c.accs {
 		if a.v == v {
@@ -65,7 +66,8 @@ func (c *call) of(v *types.Var) (n int) {
 	return n
 }
 
-// missing reports what c's body uses, other tasks of the same parent declare, and c does not.
+// missing reports objects that c's body uses and that other tasks of the same parent declare, but c
+// does not.
 func (f *function) missing(c *call) {
 	siblings := f.siblings(c)
 	for _, other := range siblings {
@@ -81,11 +83,11 @@ func (f *function) missing(c *call) {
 					continue
 				}
 				writes, may := f.written(id)
-				if a.data { // of a slice: its elements
+				if a.data { // a slice: the object is its elements
 					writes, may = f.element(id)
 				}
 				if !may && (writes || a.writes()) {
-					f.pass.Reportf(id.Pos(), "the body uses %s, which the task in %s declares, %s, and its own task does not: nothing orders the two",
+					f.pass.Reportf(id.Pos(), "the body uses %s, which its task does not declare, but the task in %s declares %s: nothing orders the two tasks",
 						a.v.Name(), f.line(other), a.text())
 					return
 				}
@@ -94,7 +96,7 @@ func (f *function) missing(c *call) {
 	}
 }
 
-// siblings returns the other tasks that c's parent makes in the same function; none if not all of
+// siblings returns the other tasks that c's parent spawns in the same function; nil if not all of
 // them are known.
 func (f *function) siblings(c *call) (list []*call) {
 	for _, x := range f.calls {
@@ -109,8 +111,8 @@ func (f *function) siblings(c *call) (list []*call) {
 	return list
 }
 
-// linked reports whether accesses to the same variables lead from one task to another, over any of
-// those in list.
+// linked reports whether a chain of accesses to common variables leads from one task to another,
+// through any tasks in list.
 func linked(from, to *call, list []*call) bool {
 	met := []*call{from}
 	for i := 0; i < len(met); i++ {
@@ -123,8 +125,8 @@ func linked(from, to *call, list []*call) bool {
 	return slices.Contains(met, to)
 }
 
-// waits reports whether something in the function may wait between two calls: a method whose name
-// says so, or any other use of the task than to spawn.
+// waits reports whether something in the function may wait between two calls: any use of the task
+// other than to spawn. It also returns true if the two calls are alternatives.
 func (f *function) waits(a, b *call) bool {
 	first, last := a, b
 	if b.Pos() < a.Pos() {
@@ -140,12 +142,12 @@ func (f *function) waits(a, b *call) bool {
 			return true
 		}
 	}
-	// The two are alternatives.
+	// -
 	return f.branch(a, b)
 }
 
-// synchronized reports whether the bodies of two calls share a channel, or a lock or the like, by
-// which they may be ordered: a variable, or a part of one.
+// synchronized reports whether the bodies of two calls share a channel, a lock or the like (a
+// variable, or a part of one) that may order them.
 func (f *function) synchronized(a, b *call) bool {
 	for _, ids := range f.uses {
 		in := func(c *call) bool {
@@ -158,8 +160,8 @@ func (f *function) synchronized(a, b *call) bool {
 	return false
 }
 
-// synchronizes reports whether a use of a variable is one of a channel or of a lock, or leads to
-// such a field or element.
+// synchronizes reports whether an expression is a channel or a lock, or leads to such a field or
+// element.
 func (f *function) synchronizes(e ast.Expr) bool {
 	for !synchronizes(f.pass.TypesInfo.TypeOf(e)) {
 		switch up := f.up[e].(type) {
@@ -168,7 +170,7 @@ func (f *function) synchronizes(e ast.Expr) bool {
 			if s == nil || up.X != e {
 				return false
 			}
-			if s.Kind() != types.FieldVal { // of a lock that is embedded
+			if s.Kind() != types.FieldVal { // a method of an embedded lock
 				return synchronizes(s.Obj().(*types.Func).Signature().Recv().Type())
 			}
 		case *ast.IndexExpr:
@@ -200,7 +202,7 @@ func synchronizes(t types.Type) bool {
 	return ok
 }
 
-// loopAround returns the outermost loop of their function that both calls are in; nil if there is
+// loopAround returns the outermost loop of the function that contains both calls; nil if there is
 // none.
 func (f *function) loopAround(a, b *call) (loop ast.Node) {
 	for n := f.up[ast.Node(a.CallExpr)]; n != nil && n != a.in; n = f.up[n] {
@@ -214,8 +216,8 @@ func (f *function) loopAround(a, b *call) (loop ast.Node) {
 	return loop
 }
 
-// branch reports whether two calls are in different branches of a statement, or one is under a
-// condition that the other is not: the program may see to it that only one is made.
+// branch reports whether two calls are in different branches of a statement, or only one is under
+// some condition. The program may then make only one of them.
 func (f *function) branch(a, b *call) bool {
 	for _, x := range [2][2]*call{{a, b}, {b, a}} {
 		for n := f.up[ast.Node(x[0].CallExpr)]; n != nil && n != x[0].in; n = f.up[n] {
@@ -231,18 +233,17 @@ func (f *function) branch(a, b *call) bool {
 	return false
 }
 
-// outside reports whether v is declared outside of c, in the function.
+// outside reports whether v is declared in the function, outside of c.
 func (f *function) outside(v *types.Var, c *call) bool {
 	return f.decl.Pos() <= v.Pos() && v.Pos() < f.decl.End() && (v.Pos() < c.Pos() || c.End() <= v.Pos())
 }
 
-// bodyOf returns the body of a task that a node is in: the innermost one that a call with accesses
-// has; nil if in none.
+// bodyOf returns the innermost body of a task that contains a node; nil if there is none.
 func (f *function) bodyOf(n ast.Node) *ast.FuncLit {
 	for ; n != nil; n = f.up[n] {
 		for _, c := range f.calls {
 			if n == ast.Node(c.CallExpr) {
-				return nil // in its accesses
+				return nil // among the call's accesses
 			}
 			for _, body := range c.bodies {
 				if n == ast.Node(body) {
@@ -254,8 +255,8 @@ func (f *function) bodyOf(n ast.Node) *ast.FuncLit {
 	return nil
 }
 
-// element reports whether a use of a slice changes an element of it. All that is not plainly a look
-// at an element or its change may be anything.
+// element reports whether a use of a slice changes an element, and whether it may. Any use that is
+// not plainly a read or a change of an element may.
 func (f *function) element(id *ast.Ident) (writes, may bool) {
 	x, ok := f.up[id].(*ast.IndexExpr)
 	if !ok || x.X != ast.Expr(id) {

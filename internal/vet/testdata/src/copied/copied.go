@@ -16,11 +16,11 @@ type block struct {
 func wrong(t *task.Task, blocks []block, rows [][]float64) {
 	for i := range blocks {
 		b := blocks[i]
-		t.Spawn(func(*task.Task) error { b.sum++; return nil }, deps.InOut(&b)) // want `deps.InOut\(&b\) names b, a copy of blocks\[i\], which only this task knows: it orders nothing; what the body writes to it is lost; name the original`
+		t.Spawn(func(*task.Task) error { b.sum++; return nil }, deps.InOut(&b)) // want `deps.InOut\(&b\) names b, a copy of blocks\[i\], which no other task can name: the access orders nothing; what the body writes to it is lost; name the original`
 	}
 	for _, row := range rows {
 		row := row
-		t.Spawn(func(*task.Task) error { row[0]++; return nil }, deps.InOut(&row)) // want `names row, a copy of row, which only this task knows: it orders nothing; name what the slice refers to`
+		t.Spawn(func(*task.Task) error { row[0]++; return nil }, deps.InOut(&row)) // want `names row, a copy of row, which no other task can name: the access orders nothing; name what the slice refers to`
 	}
 }
 

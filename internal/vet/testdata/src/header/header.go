@@ -11,7 +11,7 @@ import (
 func body(*task.Task) error { return nil }
 
 func wrong(t *task.Task, row []float64, p *[8]int) {
-	t.Spawn(body, deps.Out(&row)) // want `deps.Out\(&row\) names the slice row itself, and deps.In\(&row\[0\]\) in line 15 what it refers to: the two are different objects; name the elements in both, by deps.Slice\(row\)`
+	t.Spawn(body, deps.Out(&row)) // want `deps.Out\(&row\) names the slice row itself, and deps.In\(&row\[0\]\) in line 15 names what it refers to: these are different objects; name the elements in both, by deps.Slice\(row\)`
 	t.Spawn(body, deps.In(&row[0]))
 	t.Spawn(body, deps.Out(&p)) // want `names the pointer p itself`
 	t.Spawn(body, deps.In(p))

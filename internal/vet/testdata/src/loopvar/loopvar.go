@@ -18,7 +18,7 @@ func body(*task.Task) error { return nil }
 
 func wrong(t *task.Task, blocks []block, rows [][]float64, table map[string]block) {
 	for _, b := range blocks {
-		t.Spawn(body, deps.InOut(&b)) // want `deps.InOut\(&b\) names b, which each iteration makes anew, so that no other task can name it; name the element: &blocks\[i\]`
+		t.Spawn(body, deps.InOut(&b)) // want `deps.InOut\(&b\) names b, a new variable in each iteration, so no other task can name it; name the element: &blocks\[i\]`
 	}
 	for _, b := range blocks {
 		t.Spawn(body, deps.In(&b.cells)) // want `names b`

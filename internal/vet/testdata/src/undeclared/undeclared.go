@@ -14,7 +14,7 @@ func wrong(t *task.Task) {
 	var sum, other int
 	t.Spawn(func(*task.Task) error { sum = 1; return nil }, deps.Out(&sum))
 	t.Spawn(func(*task.Task) error {
-		println(sum) // want `the body uses sum, which the task in line 15 declares, deps.Out\(&sum\), and its own task does not: nothing orders the two`
+		println(sum) // want `the body uses sum, which its task does not declare, but the task in line 15 declares deps.Out\(&sum\): nothing orders the two tasks`
 		return nil
 	}, deps.Out(&other))
 }
@@ -42,7 +42,7 @@ func overwrites(t *task.Task) {
 func writesIn(t *task.Task) {
 	var x int
 	t.Spawn(func(*task.Task) error {
-		x++ // want `the body assigns x, and its task has declared deps.In\(&x\)`
+		x++ // want `the body assigns x, but its task declares deps.In\(&x\)`
 		return nil
 	}, deps.In(&x))
 }
