@@ -16,24 +16,23 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A mutant may do what no test would: remove the root directory instead of refusing to, or kill
-// every process instead of a group. So tests run in a cell: namespaces of their own, in which all
-// mounts can only be read but for a few directories, and in which no other process can be named.
-// When the cell's first process ends, so do all that it has started.
+// A mutant may do harm: remove the root directory instead of refusing to, or kill every process
+// instead of a group. So tests run in a cell: a set of namespaces in which all mounts are read-only
+// except a few directories, and no outside process can be named. When the first process of the cell
+// ends, the kernel kills all its other processes.
 
-// cellArg is the first argument of the program as the first process of a cell; then come the
-// directories that can be written to, joined by colons, the Go cache, and the command.
+// cellArg is the first argument of this program if it runs as the first process of a cell. The
+// other arguments are the writable directories, joined by colons, the Go cache, and the command.
 const cellArg = "-mutate-cell"
 
-// noCell is the exit status of a cell that could not be made; 128 and more are signals.
+// noCell is the exit status if the cell cannot be made; 128 and above are signals.
 const noCell = 125
 
-// mostMemory bounds what a mutant may allocate, so that one that allocates for ever ends itself
-// and nobody else.
+// mostMemory bounds the memory of a mutant, so that an endless allocation ends only the mutant.
 const mostMemory = 6 << 30
 
-// inCell has c run in a cell. The caller may be any user, where the system has namespaces of users.
-// What it writes to the Go cache is lost with the cell.
+// inCell changes c to run in a cell. It works for any user if the system allows user namespaces.
+// Writes to the Go cache are lost with the cell.
 func inCell(c *exec.Cmd, cache string, writable ...string) error {
 	self, err := os.Executable()
 	if err != nil {
@@ -51,17 +50,17 @@ func inCell(c *exec.Cmd, cache string, writable ...string) error {
 	return nil
 }
 
-// isCell reports whether this process is the first of a cell; then cell has to be called.
+// isCell reports whether this process is the first of a cell; then main must call cell.
 func isCell() bool { return len(os.Args) > 4 && os.Args[1] == cellArg }
 
-// cell is the first process of a cell. It runs the command, waits for whatever ends in the cell,
-// and exits as the command does.
+// cell is the main function of the first process of a cell. It runs the command, waits for all
+// processes of the cell, and exits as the command does.
 func cell() {
 	if err := walls(strings.Split(os.Args[2], ":"), os.Args[3]); err != nil {
 		fmt.Fprintln(os.Stderr, "mutate: no cell for tests:", err)
 		os.Exit(noCell)
 	}
-	signal.Ignore(syscall.SIGHUP, syscall.SIGINT) // the terminal's are for the caller
+	signal.Ignore(syscall.SIGHUP, syscall.SIGINT) // signals of the terminal are for the caller
 	pid, err := syscall.ForkExec(os.Args[4], os.Args[4:], &syscall.ProcAttr{
 		Env: os.Environ(), Files: []uintptr{0, 1, 2}, Sys: &syscall.SysProcAttr{Setpgid: true}})
 	if err != nil {
@@ -84,8 +83,8 @@ func cell() {
 	}
 }
 
-// walls makes all mounts read-only but the writable directories. Processes are listed, and shared
-// memory is named, by what the cell has of its own.
+// walls makes all mounts read-only except the writable directories, and gives the cell its own
+// /proc and /dev/shm.
 func walls(writable []string, cache string) error {
 	if err := unix.Mount("", "/", "", unix.MS_REC|unix.MS_PRIVATE, ""); err != nil {
 		return fmt.Errorf("mount of / as private: %w", err)
@@ -119,7 +118,7 @@ func walls(writable []string, cache string) error {
 	return unix.Setrlimit(unix.RLIMIT_DATA, &unix.Rlimit{Cur: mostMemory, Max: mostMemory})
 }
 
-// layOver has what is written to a directory go to memory.
+// layOver mounts an overlay in memory over a directory.
 func layOver(dir string) error {
 	const above = "/dev/shm"
 	upper, work := above+"/.upper", above+"/.work"

@@ -16,9 +16,8 @@ import (
 	"time"
 )
 
-// Some code is there only in programs that are built for lint mode. Its tests are those of one
-// package and some of another, which "weft lint" builds and runs. Which lines they run is not
-// measured.
+// lintTests are the tests of code that is only in programs built for lint mode. "weft lint" builds
+// and runs them. Their coverage is not measured.
 var lintTests = []struct{ path, dir, prefix string }{
 	{"weft/tampi/internal/linttest", "tampi/internal/linttest", "Test"},
 	{"weft/task", "task", "TestLint"},
@@ -29,18 +28,18 @@ const linting = "weftlint"
 
 var asLint = []string{"lint", "--self"}
 
-// lintTime bounds all of lint mode's tests without a mutant.
+// lintTime bounds all tests of lint mode together, without a mutant.
 const lintTime = 5 * time.Minute
 
-// lint is what is known of lint mode's tests.
+// lint is the tests of lint mode.
 type lint struct {
 	once  sync.Once
-	weft  string // the program, when tests is known
+	weft  string // file of the program weft, set before tests
 	tests []test
 	err   error
 }
 
-// words are those that run a test binary.
+// words returns the command that runs a test binary.
 func (r *runner) words(bin, tags string) []string {
 	if tags == linting {
 		return slices.Concat([]string{r.lint.weft}, asLint, []string{bin})
@@ -48,8 +47,9 @@ func (r *runner) words(bin, tags string) []string {
 	return []string{bin}
 }
 
-// lintList returns the tests of lint mode that may kill m: all, if m is of code that lint mode is
-// made of; and if dependants are not asked, only if it is in a file of lint mode.
+// lintList returns the tests of lint mode that may kill m: all of them if m is in a package that
+// lint mode uses. Without tests of dependants (ownOnly), only mutants of the package for lint mode
+// have any.
 func (r *runner) lintList(ctx context.Context, m *mutant) ([]test, error) {
 	isPart := slices.Contains([]string{"weft/task", "weft/task/internal/lint", "weft/internal/chain", "weft/tampi"}, m.Package)
 	if !r.hasRace || !isPart || r.ownOnly && m.Package != "weft/task/internal/lint" {
@@ -59,10 +59,11 @@ func (r *runner) lintList(ctx context.Context, m *mutant) ([]test, error) {
 	return r.lint.tests, r.lint.err
 }
 
-// findLint builds the program and the tests of lint mode, and looks how long these take.
+// findLint builds the program weft and the tests of lint mode, and measures how long the tests
+// take.
 func (r *runner) findLint(ctx context.Context) (list []test, err error) {
 	if _, err := os.Stat(filepath.Join(r.root, lintTests[0].dir)); errors.Is(err, fs.ErrNotExist) {
-		// another module, of the tests
+		// the tree is a module of a test of this program
 		return nil, nil
 	}
 	r.lint.weft = filepath.Join(r.tmp, "weft.exe")
@@ -82,7 +83,7 @@ func (r *runner) findLint(ctx context.Context) (list []test, err error) {
 		names = slices.DeleteFunc(names, func(n string) bool { return !strings.HasPrefix(n, p.prefix) })
 		began := time.Now()
 		if o := r.runTests(ctx, dir, r.words(bin, linting), lintTime, []string{"-test.run", "^" + p.prefix}); o.failed {
-			r.logf("the tests of lint mode in %s kill nothing, since one %s by itself: %s", p.path, o.how, o.test)
+			r.logf("the tests of lint mode in %s are not used, since one %s without a mutant: %s", p.path, o.how, o.test)
 			continue
 		}
 		for _, n := range names {

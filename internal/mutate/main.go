@@ -1,19 +1,19 @@
 // SPDX-FileCopyrightText: The weft authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Mutate measures the tests of weft: it makes small changes to the code, mutants, one at a time,
-// and looks whether a test fails.
+// Mutate measures the tests of weft: it makes small changes to the code, one at a time (mutants),
+// and checks whether a test fails.
 //
-// A mutant is drawn by lot, by a seed, from all places where one of some operators can change
-// the code: conditions, boundaries and arithmetic, statements that are dropped or swapped,
-// atomics made plain, unlocks and wake-ups left out, errors that get lost, data that is not
-// forced to a disk. It is killed if a test fails, of its own package first, then of the
-// explorations, then of packages that depend on it; tests of planted bugs do not count. It is
-// left out if it does not compile, or if the compiler makes the same code of it.
+// A seed determines which mutants are drawn, at random, from all sites where an operator can change
+// the code: conditions, boundaries, arithmetic, statements that are dropped or swapped, atomic
+// operations made plain, unlocks and wake-ups left out, errors lost, data not forced to disk. A
+// mutant is killed if a test fails: first tests of its own package, then explorations, then tests
+// of packages that depend on it. Tests of planted bugs do not count. A mutant is discarded if it
+// does not compile, or if the compiler makes the same code from it.
 //
-// The tree is not changed: a mutant is laid over it when it is compiled. Its tests run in a cell,
-// where it can remove no file and kill no process of others. docs/mutation.md says how mutants are
-// judged.
+// The working tree is not changed: a mutant is an overlay for the compiler. Its tests run in a
+// cell, in which they cannot remove files or kill processes outside. docs/mutation.md says how
+// mutants are judged.
 package main
 
 import (
@@ -37,7 +37,7 @@ import (
 	"golang.org/x/sync/errgroup"
 )
 
-// measured are the packages that mutants are made of unless others are named.
+// measured are the packages to mutate unless others are named.
 var measured = []string{
 	"./deps", "./internal/chain", "./internal/order", "./task", "./task/internal/...", "./comm", "./comm/internal/...", "./rma", "./nam", "./nam/internal/store", "./tampi", "./internal/event", "./internal/launch",
 	"./internal/fabric", "./internal/fabric/inproc", "./internal/fabric/shm", "./internal/fabric/tcp", "./internal/progress", "./internal/shmem",
@@ -45,13 +45,13 @@ var measured = []string{
 
 const usage = `usage: go run ./internal/mutate [options] [package ...]
 
-Makes small changes to the code of the packages, one at a time, and looks whether the tests notice. Prints a table, and
-every change that nothing noticed. Without packages: deps, task, comm, rma, nam, tampi, and what they are made of.
+Makes small changes to the code of the packages, one at a time, and checks whether a test fails. Prints a table, and
+every change that no test noticed. Without packages: deps, task, comm, rma, nam, tampi, and the packages below them.
 
-Tests of mutants run in namespaces of Linux, in which they can write to temporary files only. Where there are none, nothing
-is measured, and the exit status is 3.
+Tests of mutants run in namespaces of Linux, in which they can write temporary files only. Without namespaces,
+nothing is measured, and the exit status is 3.
 
-A run that is stopped goes on where it was when it is called again with the same -out.
+A run that was stopped continues when it is called again with the same -out.
 
 `
 
@@ -66,7 +66,7 @@ type options struct {
 	list    bool
 }
 
-// exitNoCell is the exit status where tests of mutants cannot be confined.
+// exitNoCell is the exit status if tests of mutants cannot be confined.
 const exitNoCell = 3
 
 func main() {
@@ -86,7 +86,7 @@ func main() {
 	}
 }
 
-// kindsOf reads a list of operators; all of them if it is empty.
+// kindsOf parses a list of operators; an empty list means all.
 func kindsOf(list string) ([]string, error) {
 	if list == "" {
 		return operators, nil
@@ -95,7 +95,7 @@ func kindsOf(list string) ([]string, error) {
 	for i, k := range kinds {
 		kinds[i] = strings.TrimSpace(k)
 		if !slices.Contains(operators, kinds[i]) {
-			return nil, fmt.Errorf("-operators: %q is none; there are %s", kinds[i], strings.Join(operators, ", "))
+			return nil, fmt.Errorf("-operators: unknown operator %q; legal are %s", kinds[i], strings.Join(operators, ", "))
 		}
 	}
 	return kinds, nil
@@ -106,14 +106,14 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) error {
 	f := flag.NewFlagSet("mutate", flag.ContinueOnError)
 	f.SetOutput(stderr)
 	f.Usage = func() { fmt.Fprint(f.Output(), usage); f.PrintDefaults() }
-	f.Uint64Var(&o.seed, "seed", 0, "draw by the seed `N`; 0 draws a seed, and prints it")
-	f.IntVar(&o.n, "n", 300, "make about `N` mutants, spread over the packages: large ones have more, small ones an equal share of N, but no more than 24")
-	f.StringVar(&o.kinds, "operators", "", "only changes of the kinds in the `LIST`, with commas: "+strings.Join(operators, ", "))
-	f.StringVar(&o.out, "out", "", "keep results in the `DIRECTORY`, and go on with those that are there; without it they are printed only")
-	f.StringVar(&o.changed, "changed", "", "only of files that differ from the git `REVISION`; dependants are not run")
+	f.Uint64Var(&o.seed, "seed", 0, "seed `N` of the random mutants; 0 chooses a seed, and prints it")
+	f.IntVar(&o.n, "n", 300, "make about `N` mutants, spread over the packages: more for large ones, and for small ones an equal share of N, up to 24")
+	f.StringVar(&o.kinds, "operators", "", "only the kinds of changes in the `LIST`, separated by commas: "+strings.Join(operators, ", "))
+	f.StringVar(&o.out, "out", "", "keep results in the `DIRECTORY`, and continue from results that it has; without it, results are only printed")
+	f.StringVar(&o.changed, "changed", "", "mutate only files that differ from the git `REVISION`; tests of dependants are not run")
 	f.DurationVar(&o.limit, "limit", 0, "stop after the `DURATION`; 0 means no limit")
-	f.IntVar(&o.jobs, "jobs", 1, "judge `N` mutants at a time; more than half the processors disturb each other")
-	f.BoolVar(&o.list, "list", false, "print the mutants, and run nothing")
+	f.IntVar(&o.jobs, "jobs", 1, "judge `N` mutants at a time; more than half the number of processors disturbs timing")
+	f.BoolVar(&o.list, "list", false, "print the mutants, and run no tests")
 	if err := f.Parse(args); err != nil {
 		return err
 	}
@@ -125,14 +125,14 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) error {
 		return err
 	}
 	if o.kinds != "" {
-		o.kinds = strings.Join(kinds, ",") // as results are named by
+		o.kinds = strings.Join(kinds, ",") // the form that results are compared by
 	}
 	root, err := os.Getwd()
 	if err != nil {
 		return err
 	}
 	if data, err := os.ReadFile("go.mod"); err != nil || !strings.HasPrefix(string(data), "module weft\n") {
-		return errors.New("there is no go.mod of weft here; run it in the root of the repository")
+		return errors.New("there is no go.mod of weft here; run this command in the root of the repository")
 	}
 	tmp, err := os.MkdirTemp("", "mutate")
 	if err != nil {
@@ -165,7 +165,7 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) error {
 		return err
 	}
 	if len(parts) == 0 {
-		fmt.Fprintln(stdout, "there is nothing to change in these files of", strings.Join(patterns, ", "))
+		fmt.Fprintln(stdout, "no operator applies to these files of", strings.Join(patterns, ", "))
 		return nil
 	}
 	if o.seed == 0 {
@@ -173,7 +173,7 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) error {
 	}
 	most := o.n // each has at least one mutant
 	if r.ownOnly {
-		// to find out which tests run which lines takes longer than a mutant does
+		// measuring the coverage of a package takes longer than judging a mutant
 		most = (o.n + 1) / 2
 	}
 	if len(parts) > most {
@@ -193,7 +193,7 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) error {
 	return r.measure(ctx, &o, parts, stdout)
 }
 
-// changedSince lists the Go files that are not tests and differ from a revision, with slashes,
+// changedSince lists the Go files, except tests, that differ from a revision: with slashes,
 // relative to the root.
 func (r *runner) changedSince(ctx context.Context, revision string) ([]string, error) {
 	out, err := r.command(ctx, "git", "diff", "--name-only", "--diff-filter=d", revision, "--").Output()
@@ -208,15 +208,15 @@ func (r *runner) changedSince(ctx context.Context, revision string) ([]string, e
 	}), nil
 }
 
-// results are the file of verdicts.
+// results is the head of the file of verdicts.
 type results struct {
 	Seed uint64
 	Hash string
 	N    int
-	Of   string // the packages, and the operators if there are not all
+	Of   string // the packages, and the operators if they were selected
 }
 
-// resume reads the verdicts of an earlier call, and returns the file, at its end.
+// resume reads the verdicts of an earlier call, and returns the file, positioned at its end.
 func resume(file string, want results) (*os.File, []*verdict, error) {
 	f, err := os.OpenFile(file, os.O_RDWR|os.O_CREATE, 0o644)
 	if err != nil {
@@ -228,7 +228,7 @@ func resume(file string, want results) (*os.File, []*verdict, error) {
 		return f, nil, json.NewEncoder(f).Encode(want)
 	} else if err != nil || is != want {
 		f.Close()
-		return nil, nil, fmt.Errorf("%s has the results of another tree, seed (%d), number (%d) or list of packages and operators (%s); name another directory, or remove it", file, is.Seed, is.N, is.Of)
+		return nil, nil, fmt.Errorf("%s has results of another tree, seed (%d), number (%d) or list of packages and operators (%s); use another directory, or remove the file", file, is.Seed, is.N, is.Of)
 	}
 	var list []*verdict
 	for {
@@ -281,7 +281,7 @@ func (r *runner) measure(ctx context.Context, o *options, parts []*part, stdout 
 		return err
 	}
 	for _, t := range x.Unfit {
-		r.logf("%s fails by itself, or takes too long: it kills nothing", t)
+		r.logf("%s fails without a mutant, or takes too long: it is not used", t)
 	}
 
 	known := map[int]*verdict{}
@@ -291,9 +291,10 @@ func (r *runner) measure(ctx context.Context, o *options, parts []*part, stdout 
 	var verdicts []*verdict
 	number := 0
 	turns := turnsOf(parts, o)
-	// A round is all that is left, and the next one what comes in place of those that do not count:
-	// so what is drawn does not depend on what becomes of others, nor on the number of jobs. The
-	// parts take turns, so that a run that is stopped has measured something of each.
+	// A round draws all mutants that are still needed; the next round replaces those that do not
+	// count. So the drawn mutants depend neither on the verdicts of other packages nor on the
+	// number of jobs. The parts take turns, so that a run that is stopped has measured some mutants
+	// of each.
 	for len(turns) > 0 && ctx.Err() == nil {
 		var round []*drawn
 		for k, more := 0, true; more; k++ {
@@ -334,20 +335,20 @@ func (r *runner) measure(ctx context.Context, o *options, parts []*part, stdout 
 	return nil
 }
 
-// drawn is a mutant of a round, and what became of it.
+// drawn is a mutant of a round, and its verdict.
 type drawn struct {
 	m    *mutant
 	turn *turn
-	v    *verdict // nil: nobody has judged it
+	v    *verdict // nil: not judged yet
 }
 
-// judgeAll judges those of a round that no earlier call has judged, some at a time, and writes
-// each verdict to the file when it is known. A run that is stopped leaves out verdicts, since
-// what they say would be due to that.
+// judgeAll judges the mutants of a round that no earlier call has judged, several at a time, and
+// writes each verdict to the file at once. If the run is stopped, verdicts in progress are dropped:
+// the stop may have caused them.
 func (r *runner) judgeAll(ctx context.Context, round []*drawn, x *reach, file io.Writer) error {
 	g, ctx := errgroup.WithContext(ctx)
 	g.SetLimit(r.jobs)
-	var mu sync.Mutex // of the file
+	var mu sync.Mutex // guards the file
 	for _, d := range round {
 		if d.v != nil {
 			continue
@@ -373,15 +374,15 @@ func (r *runner) judgeAll(ctx context.Context, round []*drawn, x *reach, file io
 	return g.Wait()
 }
 
-// turn is how a part is drawn from.
+// turn is the state of drawing mutants of a part.
 type turn struct {
 	part *part
-	left int // that shall count
+	left int // mutants still needed
 	rng  *rand.Rand
 }
 
-// turnsOf gives each part numbers of its own: what it draws does not depend on what becomes of
-// others' mutants.
+// turnsOf gives each part its own random numbers, so that its mutants do not depend on the verdicts
+// of other parts.
 func turnsOf(parts []*part, o *options) []*turn {
 	var list []*turn
 	for i, quota := range quotas(parts, o.n) {
@@ -390,7 +391,7 @@ func turnsOf(parts []*part, o *options) []*turn {
 	return list
 }
 
-// next draws a mutant; nil means that there are no more.
+// next draws a mutant; nil if there are no more.
 func (t *turn) next() *mutant {
 	place, ok := t.part.draw(t.rng)
 	if !ok {

@@ -24,23 +24,23 @@ type mutant struct {
 	Package  string // import path
 	File     string // with slashes, relative to the root
 	Line     int
-	Lines    [2]int // first and last that change, for the coverage
+	Lines    [2]int // first and last changed line, for the coverage
 	Operator string
 	Diff     string
 
 	src []byte // the changed file
 }
 
-// part is the code of one package, and the changes that can be made to it.
+// part is the code of one package, and its sites.
 type part struct {
 	path  string
 	dir   string // relative to the root, with ./
 	lines int
 	sites map[string][]location // by operator
-	left  int                // of all of them
+	left  int                   // number of sites that have not been drawn
 }
 
-// place is a site in its file.
+// location is a site with its file.
 type location struct {
 	site
 	file string
@@ -48,9 +48,8 @@ type location struct {
 	node *ast.File
 }
 
-// load reads the packages and finds their sites. Files for other machines, of tests and of
-// explorations are not among them. If only is not empty, these files are, and no others. kinds are
-// the operators whose sites are looked for.
+// load reads the packages and finds the sites of some operators. Files for other systems, tests and
+// explorations are excluded. If only is not empty, all other files are excluded, too.
 func load(root string, patterns, only, kinds []string) ([]*part, error) {
 	list, err := packages.Load(&packages.Config{
 		Dir: root,
@@ -95,12 +94,12 @@ func load(root string, patterns, only, kinds []string) ([]*part, error) {
 	return parts, nil
 }
 
-// enough is how many mutants a small part needs for its score to mean something. With six, a single
-// survivor makes 83 %.
+// enough is the number of mutants that a small part needs for a meaningful score. With six, a
+// single survivor makes 83 %.
 const enough = 24
 
-// quotas spreads n mutants over the parts. Large parts have more; a small one has enough, or an
-// equal share of n if that is less. The sum may be above n.
+// quotas distributes n mutants over the parts. Large parts get more; a small part gets enough, or
+// an equal share of n if that is less. The sum may exceed n.
 func quotas(parts []*part, n int) []int {
 	sum := 0.0
 	for _, p := range parts {
@@ -114,8 +113,8 @@ func quotas(parts []*part, n int) []int {
 	return list
 }
 
-// draw takes a place by lot. Operators with many places are drawn more often, but not so much
-// more often as they have more.
+// draw removes a random site. An operator is drawn with a probability proportional to the square
+// root of its number of sites.
 func (p *part) draw(rng *rand.Rand) (location, bool) {
 	sum := 0.0
 	for _, o := range operators {
@@ -157,7 +156,7 @@ func (p *part) mutant(x location) *mutant {
 	return m
 }
 
-// diff shows the lines in which a and b differ.
+// diff returns the lines in which a and b differ.
 func diff(a, b []byte) string {
 	x, y := strings.Split(string(a), "\n"), strings.Split(string(b), "\n")
 	for len(x) > 0 && len(y) > 0 && x[0] == y[0] {

@@ -46,7 +46,7 @@ func wakeAll() {}
 func body(a, b int, err error) error {
 `
 
-// sitesIn returns what the operators make of a body, by operator.
+// sitesIn returns the changed bodies, by operator.
 func sitesIn(t *testing.T, body string) map[string][]string {
 	t.Helper()
 	src := head + body + "\n}\n"
@@ -135,8 +135,8 @@ func TestOperators(t *testing.T) {
 	}
 }
 
-// A module with one tested function and one that no test calls: mutants of the one are killed,
-// those of the other survive, and a second call takes all verdicts from the first.
+// A module with one function that is tested and one that is not: mutants of the first are killed,
+// and those of the second survive. A second call takes all verdicts from the first.
 func TestMeasure(t *testing.T) {
 	newCells(t)
 	dir := t.TempDir()
@@ -155,15 +155,16 @@ func TestMeasure(t *testing.T) {
 	require.NoError(t, run(t.Context(), args, &first, &progress), "%s", &progress)
 	require.NoError(t, run(t.Context(), args, &second, &progress))
 	require.Equal(t, first.String(), second.String())
-	// Of a > b: >=, which makes no difference, and <=. Of a == 7: !=, 8 and 6, which no test
-	// that counts notices. Of a == 3: the same, which the exploration notices.
+	// Sites of a > b: >=, which makes no difference, and <=. Sites of a == 7: !=, 8 and 6; no test
+	// that counts notices them. Sites of a == 3: the same, and the exploration notices them.
 	require.Contains(t, first.String(), "| weft/deps | 8 | 1 | 3 | 0 | 0 | 0 | 4 | 50 % | 0 |", "%s\n%s", &first, &progress)
 	require.Contains(t, first.String(), "deps/deps.go:4, boundary, run by 1 tests of its package:\n\n    -\tif a > b {\n    +\tif a >= b {\n")
 	require.Contains(t, first.String(), "deps/deps.go:11, ")
-	// A test that fails without a mutant kills none; one that only the measuring disturbs may.
-	require.Contains(t, progress.String(), "weft/deps TestUnfit fails by itself")
-	require.NotContains(t, progress.String(), "TestUnmeasured fails by itself")
-	// A run that was stopped goes on: what it had judged is not judged again.
+	// A test that fails without a mutant is not used. A test that fails only while coverage is
+	// measured is used.
+	require.Contains(t, progress.String(), "weft/deps TestUnfit fails without a mutant")
+	require.NotContains(t, progress.String(), "TestUnmeasured fails without a mutant")
+	// A run that was stopped continues: mutants that it had judged are not judged again.
 	file := filepath.Join(dir, "out", "results.json")
 	data, err := os.ReadFile(file)
 	require.NoError(t, err)
@@ -186,8 +187,8 @@ func TestMeasure(t *testing.T) {
 	require.ErrorContains(t, run(t.Context(), args, &first, &progress), "another tree, seed (1)")
 }
 
-// Large parts have more mutants. A small one has an equal share, up to enough, and no part has more
-// than it has places.
+// Large parts get more mutants. A small part gets an equal share, up to enough. No part gets more
+// than it has sites.
 func TestQuotas(t *testing.T) {
 	parts := []*part{{lines: 10000, left: 5000}, {lines: 100, left: 100}, {lines: 100, left: 7}}
 	for n, want := range map[int][]int{3: {3, 1, 1}, 30: {25, 10, 7}, 120: {100, 24, 7}, 1200: {1000, 100, 7}} {
@@ -200,7 +201,7 @@ func TestMistakes(t *testing.T) {
 	require.ErrorContains(t, run(t.Context(), []string{"-n", "0"}, &out, &progress), "-n and -jobs are at least 1")
 	require.ErrorContains(t, run(t.Context(), []string{"-jobs", "0"}, &out, &progress), "-n and -jobs are at least 1")
 	require.ErrorContains(t, run(t.Context(), nil, &out, &progress), "no go.mod of weft here")
-	require.ErrorContains(t, run(t.Context(), []string{"-operators", "drop,swop"}, &out, &progress), `"swop" is none; there are condition, boundary, `)
+	require.ErrorContains(t, run(t.Context(), []string{"-operators", "drop,swop"}, &out, &progress), `unknown operator "swop"; legal are condition, boundary, `)
 	require.NotErrorIs(t, run(t.Context(), []string{"-n", "x"}, &out, &progress), nil)
 }
 
@@ -214,7 +215,7 @@ func newCells(t *testing.T) *runner {
 	return r
 }
 
-// Tests that cannot be run say nothing about a mutant.
+// Tests that cannot be run give no verdict.
 func TestBroken(t *testing.T) {
 	r := newCells(t)
 	r.runTests(t.Context(), t.TempDir(), []string{filepath.Join(r.tmp, "missing")}, time.Minute, nil)
@@ -224,8 +225,8 @@ func TestBroken(t *testing.T) {
 	require.ErrorIs(t, r.broken, os.ErrNotExist)
 }
 
-// What runs in a cell changes nothing but the writable directories, reaches no process outside, and
-// leaves none behind.
+// A command in a cell changes only the writable directories, reaches no process outside, and leaves
+// no process behind.
 func TestCell(t *testing.T) {
 	r := newCells(t)
 	outside, inside := t.TempDir(), t.TempDir()
@@ -246,7 +247,7 @@ func TestCell(t *testing.T) {
 		{"cat " + kept + " && ! echo new >" + kept + " && ! rm -r " + outside + " && ! rm /etc/passwd", 0, "kept"},
 		{"! kill -9 " + strconv.Itoa(other.Process.Pid), 0, ""},
 		{"cd " + r.cache + " && echo new >new && cat new && ls -A /dev/shm", 0, "new\n.upper\n.work\n"},
-		// the sleeper has the pipe
+		// the sleeping process keeps the pipe open
 		{"cat /proc/mounts >/dev/null && sleep 1000 & echo over", 0, "over\n"},
 	} {
 		var out bytes.Buffer

@@ -21,19 +21,19 @@ var operators = []string{
 }
 
 var (
-	// Calls that wake somebody who waits, by the names that this repository gives them.
+	// Names of calls in this repository that wake a waiting goroutine.
 	wakes = regexp.MustCompile(`^(?i)(wake|signal|broadcast|notify|unpark|unblock|ring|kick|poke|tell)`)
-	// Calls that force data to a disk.
+	// Names of calls that force data to disk.
 	forces = regexp.MustCompile(`^(?i)(fsync|msync|fdatasync|syncfs|sync)`)
 )
 
-// site is a place of a file where an operator can change it: the bytes from begin to end become
-// text.
+// site is a position in a file where an operator can change it: text replaces the bytes from begin
+// to end.
 type site struct {
 	operator   string
 	begin, end int // offsets
 	text       string
-	imports    string // a package that text needs besides those of the file
+	imports    string // a package that text needs in addition to the file's imports
 }
 
 // walker finds the sites of one file.
@@ -44,7 +44,7 @@ type walker struct {
 	sites []site
 }
 
-// sitesOf returns all sites of a file of pkg, in the file's order or nearly so.
+// sitesOf returns all sites of a file of pkg, roughly in the order of the file.
 func sitesOf(pkg *packages.Package, f *ast.File, src []byte) []site {
 	w := &walker{pkg: pkg, file: pkg.Fset.File(f.FileStart), src: src}
 	ast.Inspect(f, func(n ast.Node) bool {
@@ -103,7 +103,7 @@ func (w *walker) typeOf(x ast.Expr) types.Type {
 
 func (w *walker) isConstant(x ast.Expr) bool { return w.pkg.TypesInfo.Types[x].Value != nil }
 
-// condition turns one round that has no operator of its own to change.
+// condition negates a condition without an operator that binary would change.
 func (w *walker) condition(c ast.Expr) {
 	switch x := ast.Unparen(c).(type) {
 	case nil, *ast.UnaryExpr:
@@ -120,7 +120,7 @@ func (w *walker) condition(c ast.Expr) {
 
 var isError = types.Universe.Lookup("error").Type()
 
-// isErrorTest reports whether c is err != nil, of any error.
+// isErrorTest reports whether c compares an error with nil by !=.
 func (w *walker) isErrorTest(c ast.Expr) bool {
 	b, ok := c.(*ast.BinaryExpr)
 	return ok && b.Op == token.NEQ && w.pkg.TypesInfo.Types[b.Y].IsNil() && types.Identical(w.typeOf(b.X), isError)
@@ -149,7 +149,7 @@ func (w *walker) binary(n *ast.BinaryExpr) {
 		w.replace("condition", n, w.text(n.Y))
 	default:
 		if b, ok := w.typeOf(n).Underlying().(*types.Basic); !ok || b.Info()&types.IsNumeric == 0 {
-			return // sums of strings
+			return // concatenation of strings
 		}
 	}
 	at := w.offset(n.OpPos)
@@ -174,7 +174,7 @@ func (w *walker) assignment(n *ast.AssignStmt) {
 	}
 }
 
-// results has errors returned as nil.
+// results replaces a returned error by nil.
 func (w *walker) results(n *ast.ReturnStmt) {
 	if len(n.Results) == 0 {
 		return
@@ -185,7 +185,7 @@ func (w *walker) results(n *ast.ReturnStmt) {
 	}
 }
 
-// statements drops each of a list, and swaps neighbours.
+// statements drops each statement of a list, and swaps neighbours.
 func (w *walker) statements(list []ast.Stmt) {
 	for i, s := range list {
 		if operator, text := w.dropped(s); operator != "" {
@@ -199,8 +199,8 @@ func (w *walker) statements(list []ast.Stmt) {
 	}
 }
 
-// isPlain reports whether s may change places with its neighbour: it has effects now, and no
-// other statement needs what it declares.
+// isPlain reports whether s may be swapped with its neighbour: it has effects at this point, and
+// declares nothing for other statements.
 func isPlain(s ast.Stmt) bool {
 	switch s := s.(type) {
 	case *ast.ExprStmt, *ast.IncDecStmt, *ast.SendStmt, *ast.GoStmt:
@@ -211,10 +211,10 @@ func isPlain(s ast.Stmt) bool {
 	return false
 }
 
-// dropped returns what is left of a statement that does not happen, and by which operator; "" if
-// it has to stay.
+// dropped returns the replacement of a dropped statement and the operator; "" if the statement must
+// stay.
 func (w *walker) dropped(s ast.Stmt) (operator, text string) {
-	// the lines below keep their numbers
+	// the lines below the statement keep their numbers
 	lines := strings.Repeat("\n", strings.Count(w.text(s), "\n"))
 	switch s := s.(type) {
 	case *ast.ExprStmt:
@@ -278,8 +278,8 @@ func nameOf(f ast.Expr) string {
 	return ""
 }
 
-// call weakens an atomic operation to plain loads and stores, and leaves out what forces data to
-// a disk.
+// call replaces an atomic operation by plain loads and stores, and drops calls that force data to
+// disk.
 func (w *walker) call(c *ast.CallExpr) {
 	sel, ok := ast.Unparen(c.Fun).(*ast.SelectorExpr)
 	if !ok {

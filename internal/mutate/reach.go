@@ -28,7 +28,7 @@ import (
 // test is one top-level test, as it behaves without a mutant.
 type test struct {
 	Package string
-	Tags    string // it is built with; explorations are other tests of the same package
+	Tags    string // build tags; explorations are separate tests of the same package
 	Name    string
 	Took    time.Duration
 }
@@ -36,28 +36,28 @@ type test struct {
 // exploring is the tag of explorations.
 const exploring = "explore"
 
-// reach says which tests run which lines. Lines that only child processes of a test run are not
-// among them: a profile is of one process.
+// reach says which tests run which lines. It lacks lines that run only in child processes of a
+// test: a profile covers one process.
 type reach struct {
-	Hash  string // of all Go files
+	Hash  string // hash of the tree and the parts
 	Tests []test
 	Lines map[string]map[int][]int // by file, with slashes, and line: indices of Tests
-	Unfit []string                 // tests that fail alone, or take too long: they kill nothing
+	Unfit []string                 // tests that fail alone or take too long: they are not used
 }
 
-// testTime bounds a test, alone and without a mutant, and exploreTime an exploration.
+// testTime bounds a test, alone and without a mutant; exploreTime bounds an exploration.
 const (
 	testTime    = 2 * time.Minute
 	exploreTime = 5 * time.Minute
 )
 
-// isTest reports whether a name that a test binary lists is that of a test that may kill. Tests
-// of planted bugs may not: they look for what was thought of.
+// isTest reports whether a listed name is that of a test that may kill a mutant. Tests of planted
+// bugs may not: they check known bugs only.
 func isTest(name string) bool {
 	return (strings.HasPrefix(name, "Test") || strings.HasPrefix(name, "Example") || strings.HasPrefix(name, "Fuzz")) && !strings.HasPrefix(name, "TestPlanted")
 }
 
-// goPackage is what go list says of one.
+// goPackage is the output of go list for a package.
 type goPackage struct {
 	ImportPath, Dir           string
 	TestGoFiles, XTestGoFiles []string
@@ -65,8 +65,8 @@ type goPackage struct {
 	TestImports, XTestImports []string
 }
 
-// testedBy returns the packages with tests that depend on any of the parts, those of the parts
-// first.
+// testedBy returns the packages whose tests depend on any of the parts, first those of the parts
+// themselves.
 func (r *runner) testedBy(ctx context.Context, parts []*part) ([]goPackage, error) {
 	out, err := r.command(ctx, "go", "list", "-json=ImportPath,Dir,TestGoFiles,XTestGoFiles,Deps,TestImports,XTestImports", "./...").Output()
 	if err != nil {
@@ -101,7 +101,7 @@ func (r *runner) testedBy(ctx context.Context, parts []*part) ([]goPackage, erro
 	return append(own, others...), nil
 }
 
-// hashOfTree is of all files that tests can depend on.
+// hashOfTree returns a hash of all source files that tests can depend on.
 func hashOfTree(root string) (string, error) {
 	h := sha256.New()
 	err := filepath.WalkDir(root, func(p string, d os.DirEntry, err error) error {
@@ -121,8 +121,8 @@ func hashOfTree(root string) (string, error) {
 	return fmt.Sprintf("%x", h.Sum(nil)), err
 }
 
-// reachOf finds out which tests run which lines of the parts, or reads it from the file of an
-// earlier call for the same tree and parts.
+// reachOf measures which tests run which lines of the parts, or reads the result of an earlier call
+// for the same tree and parts from a file.
 func (r *runner) reachOf(ctx context.Context, parts []*part, file string) (*reach, error) {
 	hash, err := hashOfTree(r.root)
 	if err != nil {
@@ -148,7 +148,7 @@ func (r *runner) reachOf(ctx context.Context, parts []*part, file string) (*reac
 	}
 	x := &reach{Hash: hash, Lines: map[string]map[int][]int{}}
 	for i, p := range list {
-		r.logf("coverage of %s's tests (%d of %d)", p.ImportPath, i+1, len(list))
+		r.logf("coverage of the tests of %s (%d of %d)", p.ImportPath, i+1, len(list))
 		if err := r.coverage(ctx, x, p, parts, ""); err != nil {
 			return nil, err
 		}
@@ -157,7 +157,7 @@ func (r *runner) reachOf(ctx context.Context, parts []*part, file string) (*reac
 		if !slices.ContainsFunc(parts, func(q *part) bool { return q.path == p.ImportPath }) || !hasInTests(p.Dir, "func TestExplore") {
 			continue
 		}
-		r.logf("coverage of %s's explorations", p.ImportPath)
+		r.logf("coverage of the explorations of %s", p.ImportPath)
 		if err := r.coverage(ctx, x, p, parts, exploring); err != nil {
 			return nil, err
 		}
@@ -169,7 +169,7 @@ func (r *runner) reachOf(ctx context.Context, parts []*part, file string) (*reac
 	return x, errors.Join(gob.NewEncoder(f).Encode(x), f.Close())
 }
 
-// coverage runs the tests of p one by one; with the tag, the explorations.
+// coverage runs the tests of p one by one; with the tag exploring, the explorations.
 func (r *runner) coverage(ctx context.Context, x *reach, p goPackage, parts []*part, tags string) error {
 	dir, err := os.MkdirTemp(r.tmp, "cover")
 	if err != nil {
@@ -205,8 +205,8 @@ func (r *runner) coverage(ctx context.Context, x *reach, p goPackage, parts []*p
 	g.SetLimit(r.jobs)
 	for i, name := range names {
 		g.Go(func() (err error) {
-			// Whether it is fit to kill, mutants' conditions say; those that measure the coverage
-			// may disturb it, and then nobody knows its lines.
+			// Whether a test may be used is decided in the build of mutants. Measuring the coverage
+			// may make the test fail; then its lines are unknown.
 			args := append(argsOf(p.ImportPath, tags), "-test.run", "^"+regexp.QuoteMeta(name)+"$")
 			c := &found[i]
 			began := time.Now()
@@ -246,14 +246,14 @@ func (r *runner) coverage(ctx context.Context, x *reach, p goPackage, parts []*p
 	return nil
 }
 
-// covered is how a test behaves without a mutant.
+// covered is the result of a test without a mutant.
 type covered struct {
 	unfit bool
 	took  time.Duration
 	lines map[string]map[int]bool
 }
 
-// list returns the names of a binary's tests.
+// list returns the names of the tests in a binary.
 func (r *runner) list(ctx context.Context, dir string, bin []string) ([]string, error) {
 	c := r.command(ctx, bin[0], slices.Concat(bin[1:], []string{"-test.list", "."})...)
 	c.Dir = dir
@@ -270,7 +270,7 @@ func (r *runner) list(ctx context.Context, dir string, bin []string) ([]string, 
 	return names, nil
 }
 
-// readProfile returns the lines that a profile says have run, by file.
+// readProfile returns the lines that have run according to a profile, by file.
 func readProfile(file string) (map[string]map[int]bool, error) {
 	f, err := os.Open(file)
 	if err != nil {
@@ -301,7 +301,7 @@ func readProfile(file string) (map[string]map[int]bool, error) {
 	return lines, nil
 }
 
-// argsOf returns what the tests of a package are told besides their names.
+// argsOf returns additional arguments for the tests of a package.
 func argsOf(path, tags string) []string {
 	if tags == exploring && path == "weft/internal/chain" { // without it, they take many minutes
 		return []string{"-test.short"}
@@ -309,7 +309,7 @@ func argsOf(path, tags string) []string {
 	return nil
 }
 
-// covering returns the tests with the tags that run one of m's lines, by package, the quickest
+// covering returns the tests with some tags that run one of m's lines, by package, the fastest
 // first.
 func (x *reach) covering(m *mutant, tags string) map[string][]test {
 	ids := map[int]bool{}
@@ -330,7 +330,7 @@ func (x *reach) covering(m *mutant, tags string) map[string][]test {
 	return by
 }
 
-// of returns all tests of a package but explorations, the quickest first.
+// of returns all tests of a package except explorations, the fastest first.
 func (x *reach) of(path string) []test {
 	var list []test
 	for _, t := range x.Tests {

@@ -13,9 +13,9 @@ import (
 // row counts verdicts.
 type row struct {
 	name        string
-	by          map[string]int // killed ones
+	by          map[string]int // number of killed mutants by verdict.By
 	killed, all int
-	left        int // invalid or the same
+	left        int // invalid, or the same code
 }
 
 func (r *row) add(v *verdict) {
@@ -39,7 +39,7 @@ func (r *row) print(w io.Writer) {
 		r.by["the race detector"], r.by["lint mode"], r.by["dependants"], r.all-r.killed, score, r.left)
 }
 
-// report prints the tables, and each mutant that survived.
+// report prints the tables, and each surviving mutant.
 func report(w io.Writer, seed uint64, verdicts []*verdict) {
 	fmt.Fprintf(w, "Seed %d.\n", seed)
 	for _, t := range []struct {

@@ -30,16 +30,16 @@ type runner struct {
 	root     string
 	tmp      string
 	progress io.Writer
-	ownOnly  bool // dependants are left out
-	hasRace  bool // the race detector can be built
+	ownOnly  bool // tests of dependants are not run
+	hasRace  bool // there is a C compiler for the race detector
 	jobs     int  // tests or mutants at a time
 	cache    string
 	lint     lint
-	runs     atomic.Int64 // of tests, each with a directory of its own
-	plain    sync.Map     // sums of test binaries without a mutant, [32]byte by package
+	runs     atomic.Int64 // counts runs of tests: each has its own directory
+	plain    sync.Map     // checksums of test binaries without a mutant: [32]byte by package
 
 	mu     sync.Mutex
-	broken error // why tests could not be run: what they seem to say is no verdict; guarded by mu
+	broken error // why tests could not be run: then their results are no verdicts; guarded by mu
 }
 
 func (r *runner) logf(format string, args ...any) {
@@ -60,7 +60,7 @@ func (r *runner) brokenBy() error {
 	return r.broken
 }
 
-// command runs in the root, without cgo.
+// command returns a command that runs in the root, without cgo.
 func (r *runner) command(ctx context.Context, name string, args ...string) *exec.Cmd {
 	c := exec.CommandContext(ctx, name, args...)
 	c.Dir = r.root
@@ -68,17 +68,17 @@ func (r *runner) command(ctx context.Context, name string, args ...string) *exec
 	return c
 }
 
-// outcome is how a run of tests has ended.
+// outcome is the result of a run of tests.
 type outcome struct {
 	failed bool
 	how    string // "fails", "panics", "hangs" or "exits"
-	test   string // the first that is named
+	test   string // the first named test
 }
 
-// runTests runs a test binary in dir, in a cell, where it can write to temporary files, and to the
-// writable directories. A run that is not over in time, and what it has started, is killed.
+// runTests runs a test binary in dir, in a cell in which it can write only temporary files and the
+// writable directories. A run that exceeds the limit is killed with all its processes.
 func (r *runner) runTests(ctx context.Context, dir string, bin []string, limit time.Duration, args []string, writable ...string) outcome {
-	// short, since sockets have their places there
+	// a short name, since the tests make sockets there
 	tmp := filepath.Join(r.tmp, strconv.Itoa(int(r.runs.Add(1))))
 	if err := os.Mkdir(tmp, 0o700); err != nil {
 		r.breaks(err)
@@ -109,7 +109,7 @@ func (r *runner) runTests(ctx context.Context, dir string, bin []string, limit t
 
 var errNoCell = errors.New("tests of mutants cannot be confined here")
 
-// tryCell looks whether there are cells: a command that changes nothing runs in one.
+// tryCell reports whether cells can be made: it runs a harmless command in one.
 func (r *runner) tryCell(ctx context.Context) error {
 	c := r.command(ctx, "go", "env", "GOOS")
 	err := inCell(c, r.cache, r.tmp)
@@ -148,24 +148,24 @@ func read(out string, late bool) outcome {
 	return o
 }
 
-// verdict is what became of a mutant. It is a line of the file of results.
+// verdict is the result for a mutant: a line of the file of results.
 type verdict struct {
 	Number         int
 	Package, File  string
 	Line           int
 	Operator, Diff string
-	// "killed", "survived", "invalid": it does not compile, or "same": the compiler makes the same
-	// code of it
+	// "killed"; "survived"; "invalid": it does not compile; "same": the compiler makes the same
+	// code
 	State string
 	// "tests", "explorations", "the race detector", "lint mode" or "dependants"
 	By      string
-	Test    string        // which one, as far as it is known
-	How     string        // as in outcome
-	Took    time.Duration // of all that was done for it
-	Covered int           // tests of its package that run its lines
+	Test    string        // the test that failed, if known
+	How     string        // outcome.how
+	Took    time.Duration // time for judging it
+	Covered int           // number of tests of its package that run its lines
 }
 
-// counts reports whether the mutant is one that a test could notice.
+// counts reports whether a test could notice the mutant.
 func (v *verdict) counts() bool { return v.State == "killed" || v.State == "survived" }
 
 func (v *verdict) String() string {
@@ -178,12 +178,12 @@ func (v *verdict) String() string {
 
 var errInvalid = errors.New("does not compile")
 
-// asMutants are the flags by which mutants' tests are built, and those that show which tests fail
-// without one.
+// asMutants are the build flags of mutants' tests, and of the tests that show which tests fail
+// without a mutant.
 var asMutants = []string{"-vet=off", "-ldflags=-s -w -buildid="}
 
-// build makes the test binary of a package with the mutant. flags are the go command's, or linting,
-// for a build for lint mode.
+// build builds the test binary of a package with the mutant. flags are flags of the go command, or
+// linting for lint mode.
 func (r *runner) build(ctx context.Context, m *mutant, dir, path, bin string, flags ...string) error {
 	overlay := filepath.Join(dir, "overlay.json")
 	file := filepath.Join(dir, "mutant.go")
@@ -199,7 +199,7 @@ func (r *runner) build(ctx context.Context, m *mutant, dir, path, bin string, fl
 	return r.made(r.command(ctx, "go", args...), slices.Contains(flags, "-race"))
 }
 
-// made runs a command that builds tests.
+// made runs a command that builds tests. Its error is errInvalid, unless the disk is full.
 func (r *runner) made(c *exec.Cmd, race bool) error {
 	if race {
 		c.Env = append(c.Env, "CGO_ENABLED=1")
@@ -212,8 +212,9 @@ func (r *runner) made(c *exec.Cmd, race bool) error {
 	return nil
 }
 
-// isSame reports whether the compiler made of the mutant what it makes of the original, by the
-// test binary of a package that runs its lines: what no test runs, the linker leaves out.
+// isSame reports whether the compiler makes the same code from the mutant and the original. It
+// compares the test binaries of a package whose tests run the changed lines: the linker leaves out
+// code that no test can reach.
 func (r *runner) isSame(ctx context.Context, m *mutant, path, bin string) (bool, error) {
 	plain, err := r.plainSum(ctx, m, path)
 	if err != nil {
@@ -223,7 +224,7 @@ func (r *runner) isSame(ctx context.Context, m *mutant, path, bin string) (bool,
 	return is == plain, err
 }
 
-// plainSum returns the sum of a package's test binary without the mutant, which is made once.
+// plainSum returns the checksum of a package's test binary without the mutant, which is built once.
 func (r *runner) plainSum(ctx context.Context, m *mutant, path string) (is [32]byte, err error) {
 	if is, ok := r.plain.Load(path); ok {
 		return is.([32]byte), nil
@@ -252,18 +253,19 @@ func sumOf(file string) ([32]byte, error) {
 	return sha256.Sum256(data), err
 }
 
-// dependantTime bounds what is spent on the tests of one dependant, dependantsTime on all of
-// them, and raceTime on tests with the race detector, as they behave without it.
+// dependantTime bounds the time for tests of one dependant, dependantsTime for all of them, and
+// raceTime for tests with the race detector. All are times of the tests without a mutant and
+// without the race detector.
 const (
 	dependantTime  = 20 * time.Second
 	dependantsTime = 2 * time.Minute
 	raceTime       = 15 * time.Second
 )
 
-// judge finds out whether the tests kill m: those of its package that run its lines, the others
-// of its package if those start processes, whose lines nobody knows, its explorations, its tests
-// with the race detector, those of lint mode, and the tests of dependants that run its lines. An
-// error is one of the machine.
+// judge runs tests until one kills m: those of its package that run its lines; if the package's
+// tests start processes, whose coverage is unknown, all others of its package; its explorations;
+// its tests with the race detector; those of lint mode; the tests of dependants that run its lines.
+// An error is an error of the machine.
 func (r *runner) judge(ctx context.Context, m *mutant, p *part, x *reach) (*verdict, error) {
 	began := time.Now()
 	dir, err := os.MkdirTemp(r.tmp, "mutant")
@@ -287,7 +289,7 @@ func (r *runner) judge(ctx context.Context, m *mutant, p *part, x *reach) (*verd
 		return o.failed
 	}
 
-	// others runs tests of another build, in which a mutant may not compile.
+	// others runs tests in another build, in which a mutant may not compile.
 	others := func(by, path, at string, list []test, flags ...string) (bool, error) {
 		if len(list) == 0 {
 			return false, nil
@@ -322,7 +324,8 @@ func (r *runner) judge(ctx context.Context, m *mutant, p *part, x *reach) (*verd
 		}
 	}
 
-	// A weakened atomic does not compile in explorations, where a test sees all atomics.
+	// A mutant of an atomic operation does not compile in explorations, which use another type of
+	// atomics.
 	if done, err := others("explorations", p.path, at, x.covering(m, exploring)[p.path], "-tags", exploring); done || err != nil {
 		return v, err
 	}
@@ -346,7 +349,7 @@ func (r *runner) judge(ctx context.Context, m *mutant, p *part, x *reach) (*verd
 	}
 
 	for _, path := range []string{"weft/comm", "weft/rma"} {
-		// whose tests run these parts in processes that they start
+		// their tests run internal packages in child processes, whose coverage is unknown
 		if strings.HasPrefix(p.path, "weft/internal/") {
 			covering[path] = x.of(path)
 		}
@@ -387,8 +390,8 @@ func (r *runner) judge(ctx context.Context, m *mutant, p *part, x *reach) (*verd
 	return v, nil
 }
 
-// runTwice runs tests. What fails has to fail once more, by itself or among the others: a test that
-// fails now and then, or that hung on a machine that did something else, has not noticed a mutant.
+// runTwice runs tests. A failing test must fail once more, alone or with the others: a test that
+// fails now and then, or that hung on a busy machine, has not noticed a mutant.
 func (r *runner) runTwice(ctx context.Context, dir, bin string, list []test) outcome {
 	o := r.runList(ctx, dir, bin, list)
 	if !o.failed {
@@ -402,7 +405,7 @@ func (r *runner) runTwice(ctx context.Context, dir, bin string, list []test) out
 	return r.runList(ctx, dir, bin, list)
 }
 
-// atMost returns the first tests of a list that take no longer than limit together.
+// atMost returns the first tests of a list that together take at most limit.
 func atMost(list []test, limit time.Duration) []test {
 	for i, t := range list {
 		if limit -= t.Took; limit < 0 {
@@ -412,8 +415,8 @@ func atMost(list []test, limit time.Duration) []test {
 	return list
 }
 
-// batches cuts tests into those that are over at once and the others: most mutants are killed by
-// the first ones.
+// batches splits tests into those that together take at most five seconds, and the others: most
+// mutants are killed by the first batch.
 func batches(list []test) [][]test {
 	sum := time.Duration(0)
 	for i, t := range list {
@@ -427,7 +430,7 @@ func batches(list []test) [][]test {
 	return [][]test{list}
 }
 
-// runList runs tests, each of which is known to be over in some time.
+// runList runs tests with known durations.
 func (r *runner) runList(ctx context.Context, dir, bin string, list []test) outcome {
 	sum := time.Duration(0)
 	var names []string
@@ -439,7 +442,7 @@ func (r *runner) runList(ctx context.Context, dir, bin string, list []test) outc
 	return r.runTests(ctx, dir, r.words(bin, list[0].Tags), 20*time.Second+4*sum, args)
 }
 
-// hasInTests reports whether a test file of a directory has some text.
+// hasInTests reports whether a test file of a directory contains some text.
 func hasInTests(dir, text string) bool {
 	files, _ := filepath.Glob(filepath.Join(dir, "*_test.go"))
 	return slices.ContainsFunc(files, func(f string) bool {
