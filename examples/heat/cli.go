@@ -30,7 +30,7 @@ func main() {
 	os.Exit(status)
 }
 
-// command is the program but for the process around it.
+// command runs the program with arguments and outputs as parameters, and returns the exit status.
 func command(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	program, help := runCommand, conf.Help
 	if len(args) > 0 && args[0] == "view" {
@@ -74,11 +74,11 @@ func runCommand(ctx context.Context, args []string, stdout, stderr io.Writer) er
 	return runHeat(ctx, cfg, stdout, stderr)
 }
 
-// viewCommand is heat view.
+// viewCommand is the program heat view.
 func viewCommand(ctx context.Context, args []string, stdout, stderr io.Writer) error {
 	cfg, perr := conf.ParseView(args)
 	if rank, _, launched, err := comm.Launched(); err != nil || launched && rank != 0 {
-		return helpOr(perr, err) // a movie needs one process
+		return helpOr(perr, err) // only rank 0 makes the movie
 	}
 	if perr != nil {
 		return perr
@@ -86,8 +86,8 @@ func viewCommand(ctx context.Context, args []string, stdout, stderr io.Writer) e
 	return view(ctx, cfg, stdout, stderr)
 }
 
-// helpOr returns err, but where a process does not know which rank it is, and is asked for help, it
-// gives that.
+// helpOr returns err. If the user has asked for help, it returns that request instead: help works
+// also where the rank is unknown.
 func helpOr(perr, err error) error {
 	if err != nil && errors.Is(perr, conf.ErrHelp) {
 		return perr

@@ -31,8 +31,7 @@ func heatCommand(line string) (status int, stdout, stderr string) {
 	return status, out.String(), errs.String()
 }
 
-// newTestDir makes a directory of the test's own the working directory, with the default store in
-// it.
+// newTestDir changes to a new directory, which also has the default store.
 func newTestDir(t *testing.T) string {
 	dir := t.TempDir()
 	t.Chdir(dir)
@@ -45,7 +44,7 @@ var (
 	ownWindow = regexp.MustCompile(`heat-[!-~]+-[0-9]+-[0-9]+`)
 )
 
-// golden compares with a file, after taking out what differs from run to run.
+// golden compares a text with a file, without the parts that differ from run to run.
 func golden(t *testing.T, name, dir, got string) {
 	t.Helper()
 	got = timeText.ReplaceAllString(got, "time, T, Mupdates/s, P")
@@ -102,7 +101,7 @@ func TestCommandLine(t *testing.T) {
 	}
 }
 
-// Help is there where the program cannot run, as under an srun that it cannot use.
+// Help works where the program cannot run, as under an srun without PMI.
 func TestHelpWithoutALauncher(t *testing.T) {
 	newTestDir(t)
 	t.Setenv("SLURM_STEP_NUM_TASKS", "4")
@@ -120,7 +119,7 @@ func TestHelpWithoutALauncher(t *testing.T) {
 	}
 }
 
-// smallBare is what a run without options does, made small.
+// smallBare returns the settings of a run without options, with small sizes.
 func smallBare() (*conf.Run, error) {
 	cfg, err := conf.Parse(nil, 0)
 	if err != nil {
@@ -131,8 +130,8 @@ func smallBare() (*conf.Run, error) {
 	return cfg, nil
 }
 
-// The run without options, made small: it is checked, says what it did, and leaves a movie that
-// shows a change.
+// A small run without options is checked, prints what it did, and leaves a movie that changes over
+// time.
 func TestBareRun(t *testing.T) {
 	home, err := os.Getwd()
 	require.NoError(t, err)
@@ -148,7 +147,7 @@ func TestBareRun(t *testing.T) {
 	golden(t, "bare", dir, stdout.String())
 }
 
-// requireMovie decodes a GIF and holds its frames against each other.
+// requireMovie decodes a GIF, and requires that each frame differs from the one before it.
 func requireMovie(t *testing.T, file string, frames int) {
 	t.Helper()
 	f, err := os.Open(file)
@@ -219,7 +218,7 @@ func TestCPUProfile(t *testing.T) {
 	require.Positive(t, st.Size())
 }
 
-// What cannot be written is reported, once, and the exit status tells.
+// A file that cannot be written is reported once, and the exit status is that of a failure.
 func TestFilesThatCannotBeWritten(t *testing.T) {
 	if _, err := os.Stat("/dev/full"); err != nil {
 		t.Skip("there is no /dev/full")
@@ -233,7 +232,7 @@ func TestFilesThatCannotBeWritten(t *testing.T) {
 	}
 }
 
-// A file that cannot be made is found before the run, and looking leaves files as they are.
+// An output that cannot be written is an error before the run. The check leaves files unchanged.
 func TestOutputsAreCheckedFirst(t *testing.T) {
 	newTestDir(t)
 	require.NoError(t, os.WriteFile("kept", []byte("x"), 0o600))
@@ -252,7 +251,7 @@ func TestOutputsAreCheckedFirst(t *testing.T) {
 	}
 }
 
-// A result that nobody gets is not a success.
+// A run that cannot print its result fails.
 func TestResultThatCannotBeWritten(t *testing.T) {
 	newTestDir(t)
 	out, in, err := os.Pipe()
@@ -265,7 +264,7 @@ func TestResultThatCannotBeWritten(t *testing.T) {
 	require.Contains(t, stderr.String(), "broken pipe")
 }
 
-// Who only looks leaves nothing behind.
+// heat view creates no store.
 func TestViewMakesNoStore(t *testing.T) {
 	newTestDir(t)
 	for _, line := range []string{"view", "view -window w", "view -nam-dir nam"} {
@@ -281,7 +280,7 @@ func TestWhyAWindowCannotBeViewed(t *testing.T) {
 		{Name: "a", State: "ready"}, {Name: "b", State: "creating", Creator: "heat[7]@host"}, {Name: "c", State: "deleting"}, {Name: "d", State: "ready"},
 	}
 	require.EqualError(t, noSuchWindow(list, "DIR", "x"), `no window "x" in DIR; the store has: a, d`)
-	require.EqualError(t, noSuchWindow(list, "DIR", "b"), `window "b" in DIR is being made by heat[7]@host: try again when it is there`)
+	require.EqualError(t, noSuchWindow(list, "DIR", "b"), `window "b" in DIR is being created by heat[7]@host: try again later`)
 	require.EqualError(t, noSuchWindow(list, "DIR", "c"), `no window "c" in DIR; the store has: a, d`)
 	require.EqualError(t, noSuchWindow(list[1:3], "DIR", "x"), `no window "x" in DIR; the store has: none`)
 }

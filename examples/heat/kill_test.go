@@ -22,7 +22,7 @@ import (
 	"weft/nam"
 )
 
-// childEnv makes the test binary be the program, with the variable's words as arguments.
+// childEnv turns the test binary into the program, with the variable's words as arguments.
 const childEnv = "HEAT_TEST_COMMAND"
 
 func TestMain(m *testing.M) {
@@ -36,8 +36,8 @@ func TestMain(m *testing.M) {
 	os.Exit(watched(func() int { return leaktest.Main(m) }))
 }
 
-// A run is killed with SIGKILL in the middle. While it runs, and after its death, the second
-// program makes a movie of the complete snapshots, and those hold the bits of the sequential sweep.
+// A run is killed by SIGKILL in the middle. During the run, and after its death, the second program
+// makes a movie of the complete snapshots. The snapshots equal the sequential sweep, bit by bit.
 func TestKilledRunLeavesCompleteSnapshots(t *testing.T) {
 	for _, variant := range conf.Variants {
 		t.Run(variant, func(t *testing.T) {
@@ -59,10 +59,11 @@ func TestKilledRunLeavesCompleteSnapshots(t *testing.T) {
 				return err == nil && a.Epochs >= 6
 			}, time.Minute, 5*time.Millisecond, "no third snapshot: %s", &errs)
 
-			if variant == conf.ITAMPI { // once is enough: the reader cannot know the variant
+			if variant == conf.ITAMPI {
+				// once is enough: the variant makes no difference to the reader
 				status, stdout, stderr := heatCommand("view -window w -gif running.gif")
 				require.Equal(t, exitOK, status, stderr)
-				require.Contains(t, stdout, "(the run was to make 801)")
+				require.Contains(t, stdout, "(of 801 planned)")
 			}
 			require.NoError(t, child.Process.Kill())
 			require.ErrorContains(t, child.Wait(), "killed")
@@ -72,7 +73,7 @@ func TestKilledRunLeavesCompleteSnapshots(t *testing.T) {
 			require.Less(t, complete, 1+steps/freq)
 			status, stdout, stderr := heatCommand("view -window w -gif killed.gif")
 			require.Equal(t, exitOK, status, stderr)
-			require.Contains(t, stdout, fmt.Sprintf("killed.gif: %d frames, one every %d steps, from window w (the run was to make 801)", complete, freq))
+			require.Contains(t, stdout, fmt.Sprintf("killed.gif: %d frames, one every %d steps, from window w (of 801 planned)", complete, freq))
 			requireMovie(t, "killed.gif", complete)
 		})
 	}

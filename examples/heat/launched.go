@@ -18,17 +18,16 @@ import (
 	"weft/task"
 )
 
-// A run whose ranks are processes. Rank 0 tells what there is to tell, so that it is told once: the
-// settings, the result, and mistakes, which all ranks find alike or one of them alone.
+// A run whose ranks are processes. Rank 0 prints the settings, the result, and the errors of all
+// preparations. One rank prints an error that ends the run. So everything is printed once.
 
-// toldElsewhere is an error of which another process tells.
+// reportedElsewhere is an error that another process reports.
 type reportedElsewhere struct{ err error }
 
 func (e *reportedElsewhere) Error() string { return e.err.Error() }
 func (e *reportedElsewhere) Unwrap() error { return e.err }
 
-// runLaunched is the first program as one rank of several. perr is what is wrong with its command
-// line.
+// runLaunched is the first program as one rank of several. perr is the error of its command line.
 func runLaunched(ctx context.Context, rank int, cfg *conf.Run, perr error, stdout, stderr io.Writer) (err error) {
 	root := rank == 0
 	if !root {
@@ -63,7 +62,9 @@ func runLaunched(ctx context.Context, rank int, cfg *conf.Run, perr error, stdou
 			}
 			err := h.rank(c)
 			if of := (*nam.Error)(nil); !root && errors.As(err, &of) && !errors.Is(err, comm.ErrAborted) {
-				return nil // a collective call: rank 0 has the same error, and ends the run with it
+				// the error of a collective call: rank 0 has the same error, and ends the run with
+				// it
+				return nil
 			}
 			return err
 		})
@@ -77,32 +78,33 @@ func runLaunched(ctx context.Context, rank int, cfg *conf.Run, perr error, stdou
 	return reportOnce(rank, err)
 }
 
-// tellOnce decides which process tells of an error that ended the run: the one of the rank that has
-// it or, if that rank is lost, the first of the others; rank 0 if it is nobody's.
+// reportOnce decides which process reports an error that ended the run: that of the rank that has
+// the error or, if that rank is lost, that of the first other rank; rank 0 if the error belongs to
+// no rank.
 func reportOnce(rank int, err error) error {
 	if err == nil {
 		return nil
 	}
-	teller := 0
+	reporter := 0
 	var of *comm.RankError
 	if errors.As(err, &of) {
 		switch {
 		case !errors.Is(err, comm.ErrPeerLost):
-			teller = of.Rank
+			reporter = of.Rank
 		case of.Rank == 0:
-			teller = 1
+			reporter = 1
 		}
 	}
-	if rank != teller {
+	if rank != reporter {
 		return &reportedElsewhere{err}
 	}
 	return err
 }
 
-// card is what each rank tells the others before they begin.
+// readiness is the message that each rank sends to all others before the run.
 type readiness struct {
-	verdict int64  // of this rank's preparations
-	flags   uint64 // what must be the same on all ranks
+	verdict int64  // result of this rank's preparations
+	flags   uint64 // hash of the settings that must be the same on all ranks
 	text    [1 << 10]byte
 }
 
@@ -112,8 +114,9 @@ const (
 	misused
 )
 
-// begin returns what is wrong with the preparations of any rank, the same on all of them; err is
-// that the ranks cannot talk. If all is well, all ranks have the name of the window.
+// begin exchanges the results of the ranks' preparations. refused is the error of any rank, the
+// same on all ranks; err means that the exchange failed. If both are nil, all ranks have the name
+// of the window.
 func (h *heat) begin(c *comm.Comm, mine error) (refused, err error) {
 	var me readiness
 	var usage *conf.UsageError
@@ -129,19 +132,19 @@ func (h *heat) begin(c *comm.Comm, mine error) (refused, err error) {
 		me.flags = flagsOf(h.cfg)
 		copy(me.text[:], h.window)
 	}
-	cards := make([]readiness, c.Size())
-	if err := c.Allgather(comm.Of([]readiness{me}), comm.Of(cards)); err != nil {
+	all := make([]readiness, c.Size())
+	if err := c.Allgather(comm.Of([]readiness{me}), comm.Of(all)); err != nil {
 		return nil, err
 	}
 	status := fine
 	var problems []string
-	for r := range cards {
-		k := &cards[r]
+	for r := range all {
+		k := &all[r]
 		what := strings.TrimRight(string(k.text[:]), "\x00")
 		switch {
 		case k.verdict != fine:
 			status = max(status, int(k.verdict))
-		case cards[0].verdict == fine && k.flags != cards[0].flags:
+		case all[0].verdict == fine && k.flags != all[0].flags:
 			status, what = misused, "its flags are not those of rank 0; all ranks of a run need the same"
 		default:
 			continue
@@ -149,11 +152,11 @@ func (h *heat) begin(c *comm.Comm, mine error) (refused, err error) {
 		problems = append(problems, fmt.Sprintf("rank %d: %s", r, what))
 	}
 	if len(problems) == 0 {
-		h.window = strings.TrimRight(string(cards[0].text[:]), "\x00")
+		h.window = strings.TrimRight(string(all[0].text[:]), "\x00")
 		return nil, nil
 	}
-	if len(problems) == len(cards) && sameText(cards) { // the usual mistake is everybody's
-		problems = []string{strings.TrimRight(string(cards[0].text[:]), "\x00")}
+	if len(problems) == len(all) && sameText(all) { // most mistakes are the same on all ranks
+		problems = []string{strings.TrimRight(string(all[0].text[:]), "\x00")}
 	}
 	err = errors.New(strings.Join(problems, "; "))
 	if status == misused {
@@ -162,16 +165,16 @@ func (h *heat) begin(c *comm.Comm, mine error) (refused, err error) {
 	return err, nil
 }
 
-func sameText(cards []readiness) bool {
-	for r := range cards {
-		if cards[r].text != cards[0].text {
+func sameText(all []readiness) bool {
+	for r := range all {
+		if all[r].text != all[0].text {
 			return false
 		}
 	}
 	return true
 }
 
-// flagsOf sums up what the ranks must agree on.
+// flagsOf returns a hash of the settings that must be the same on all ranks.
 func flagsOf(cfg *conf.Run) uint64 {
 	k := *cfg
 	k.Workers, k.CPUProfile, k.Verbose, k.Progress, k.GIF, k.NamDir, k.Watch = 0, "", false, false, "", "", conf.Watch{}
@@ -180,11 +183,11 @@ func flagsOf(cfg *conf.Run) uint64 {
 	return f.Sum64()
 }
 
-// workers is the number of slots for the task runtime; 0: it decides. The ranks of a job share the
-// machine's cores.
+// workers is the number of slots for the task runtime; 0 means the runtime's default. The ranks of
+// a job share the machine's cores.
 func workers(cfg *conf.Run) int {
 	if cfg.Workers > 0 || !cfg.Launched || os.Getenv(task.EnvWorkers) != "" || comm.Bound() {
-		return cfg.Workers // if it is bound to processors, they are its own
+		return cfg.Workers // a bound rank has its processors for itself
 	}
 	return max(1, task.DefaultWorkers()/cfg.Layout.Ranks)
 }

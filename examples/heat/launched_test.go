@@ -24,7 +24,7 @@ import (
 // is the rank.
 const killEnv = "HEAT_TEST_KILL"
 
-// dieInTheMiddle is what the rank does that killEnv names.
+// dieInTheMiddle kills this rank in the middle of the run, if killEnv names it.
 func dieInTheMiddle() {
 	if rank, ok := os.LookupEnv(killEnv); !ok || rank != os.Getenv("WEFT_RANK") {
 		return
@@ -42,7 +42,7 @@ func dieInTheMiddle() {
 	}()
 }
 
-// launched runs the program as ranks in processes of their own; a part for each line.
+// launched runs the program with ranks as processes: one part of the job for each line.
 func launched(t *testing.T, ranks int, env []string, lines ...string) (status int, stdout, stderr string) {
 	return launchedFor(t, time.Minute, ranks, env, lines...)
 }
@@ -52,7 +52,7 @@ func launchedFor(t *testing.T, limit time.Duration, ranks int, env []string, lin
 	var out, errs bytes.Buffer
 	spec := job.Spec{Stdout: &out, Stderr: &errs, Timeout: limit, Grace: 10 * time.Second}
 	for _, line := range lines {
-		// The race detector has a process wait for a second at its exit.
+		// With the race detector, a process waits for a second when it exits.
 		spec.Parts = append(spec.Parts, job.Part{Ranks: ranks, Program: os.Args[0],
 			Env: append(env, childEnv+"="+line, "GORACE=atexit_sleep_ms=0 "+os.Getenv("GORACE"))})
 	}
@@ -61,8 +61,8 @@ func launchedFor(t *testing.T, limit time.Duration, ranks int, env []string, lin
 	return status, out.String(), errs.String()
 }
 
-// Every variant, on any number of processes: checked bit by bit, all snapshots in the store, told
-// once.
+// Every variant on one to three processes: the result equals the sequential sweep, all snapshots
+// are in the store, and each message is printed once.
 func TestRanksAsProcesses(t *testing.T) {
 	for _, variant := range conf.Variants {
 		for ranks := 1; ranks <= 3; ranks++ {
@@ -90,7 +90,7 @@ func TestRanksAsProcesses(t *testing.T) {
 	}
 }
 
-// Mistakes are told once, whoever makes them, and no rank is left waiting.
+// Mistakes are printed once, whichever ranks make them, and every rank ends.
 func TestMistakesOfLaunchedRanks(t *testing.T) {
 	newTestDir(t)
 	require.NoError(t, os.WriteFile("file", nil, 0o600))
@@ -100,7 +100,7 @@ func TestMistakesOfLaunchedRanks(t *testing.T) {
 		status int
 		want   string
 	}{
-		{3, []string{"-ranks 2"}, exitUsage, "heat: -ranks is 2, but 3 were started: leave it out, or start as many\n"},
+		{3, []string{"-ranks 2"}, exitUsage, "heat: -ranks is 2, but 3 ranks were started: leave the flag out, or start as many\n"},
 		{2, []string{"-foo"}, exitUsage, "heat: flag provided but not defined: -foo; heat -h lists the legal flags\n"},
 		{1, []string{"-t 1 -nam-freq 0", "-foo"}, exitUsage, "heat: rank 1: flag provided but not defined: -foo; heat -h lists the legal flags\n"},
 		{1, []string{"-t 1 -nam-freq 0", "-t 2 -nam-freq 0"}, exitUsage, "heat: rank 1: its flags are not those of rank 0; all ranks of a run need the same\n"},
@@ -118,7 +118,7 @@ func TestMistakesOfLaunchedRanks(t *testing.T) {
 	require.Equal(t, conf.Help, stdout)
 }
 
-// A bad setting that one rank has is told as well.
+// A bad setting of a single rank is printed as well.
 func TestBadSettingOfOneRank(t *testing.T) {
 	newTestDir(t)
 	for name, value := range map[string]string{"WEFT_SPARE": "yes", "PSP_SMP_NODE_ID": "here"} {
@@ -139,7 +139,8 @@ func TestBadSettingOfOneRank(t *testing.T) {
 	}
 }
 
-// One rank is killed in the middle. The others end, soon; and what was complete is in the store.
+// One rank is killed in the middle. The others end soon, and the complete snapshots are in the
+// store.
 func TestKilledRankLeavesCompleteSnapshots(t *testing.T) {
 	for i, variant := range conf.Variants {
 		t.Run(variant, func(t *testing.T) {
@@ -153,11 +154,11 @@ func TestKilledRankLeavesCompleteSnapshots(t *testing.T) {
 				fmt.Sprintf("-variant %s -size 96 -bs 16 -timesteps %d -nam-freq %d -window w", variant, steps, freq))
 			require.Equal(t, 128+int(syscall.SIGKILL), status, stderr)
 			require.Empty(t, stdout)
-			// The launcher names one rank, with the signal. A rank that is left may say so, too, if
-			// it hears of it before the launcher's SIGTERM.
+			// The launcher names one rank, with the signal. Another rank may also report the
+			// failure, if it learns of it before the launcher's SIGTERM arrives.
 			require.Equal(t, 1, strings.Count(stderr, "weft run: rank "), stderr)
 			require.Equal(t, 1, strings.Count(stderr, "): killed by signal 9"), stderr)
-			// The launcher's SIGTERM may be faster than the news.
+			// The launcher's SIGTERM may arrive before the failure notice.
 			require.LessOrEqual(t, strings.Count(stderr, "heat: ")-strings.Count(stderr, "heat: snapshots go"), 1, stderr)
 			store, err := nam.Open("", nam.Config{})
 			require.NoError(t, err)

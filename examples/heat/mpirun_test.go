@@ -19,8 +19,8 @@ import (
 	"weft/nam"
 )
 
-// Every variant under mpirun, over MPI alone and over what is chosen: checked bit by bit, all
-// snapshots in the store, told once.
+// Every variant under mpirun, over MPI alone and over the chosen fabrics: the result equals the
+// sequential sweep, all snapshots are in the store, and each message is printed once.
 func TestUnderMPIRun(t *testing.T) {
 	for _, fabric := range []string{"mpi", "shm,mpi"} {
 		for _, variant := range conf.Variants {

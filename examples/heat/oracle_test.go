@@ -19,8 +19,8 @@ import (
 	"weft/trace"
 )
 
-// watched runs the tests of the package with a recording of all runs in this process that record
-// nothing else: what they do must be legal.
+// watched runs the tests of the package. It records all runs in this process that have no recording
+// of their own, and checks that the recording is legal.
 func watched(tests func() int) (status int) {
 	rec, err := oracle.Start()
 	if err == nil {
@@ -35,8 +35,8 @@ func watched(tests func() int) (status int) {
 	return status
 }
 
-// requireLegal checks the traces of the processes of a run, run.rank0.weft and so on, and the
-// timeline that they make together.
+// requireLegal checks the recordings of the processes of a run, run.rank0.weft and so on, and their
+// common timeline.
 func requireLegal(t *testing.T, ranks int) {
 	t.Helper()
 	var files []string
@@ -58,7 +58,7 @@ func requireLegal(t *testing.T, ranks int) {
 	require.Equal(t, ranks, strings.Count(out.String(), `"name":"epoch 8 is durable"`), "four snapshots, each between two fences")
 }
 
-// kinds returns how many events of each kind the traces have.
+// kinds returns the number of records of each kind.
 func kinds(t *testing.T, files []string) map[string]int {
 	set, err := replay.Open(files...)
 	require.NoError(t, err)

@@ -12,8 +12,8 @@ import (
 	"golang.org/x/term"
 )
 
-// newProgress returns a function that moves a bar on by one, and one that ends it. If no bar is
-// wanted, or w is no terminal, the first is nil and the second does nothing.
+// newProgress returns a function that advances a progress bar by one, and one that ends the bar. If
+// no bar is wanted, or w is no terminal, the first is nil and the second does nothing.
 func newProgress(wanted bool, w io.Writer, total int, what string) (step, end func()) {
 	f, ok := w.(*os.File)
 	if !wanted || !ok || !term.IsTerminal(int(f.Fd())) {
@@ -26,6 +26,6 @@ func newProgress(wanted bool, w io.Writer, total int, what string) (step, end fu
 		progressbar.OptionThrottle(100*time.Millisecond),
 		progressbar.OptionClearOnFinish(),
 	)
-	// The bar's own errors are those of writing to the terminal.
+	// The bar's only errors are those of writing to the terminal.
 	return func() { _ = bar.Add(1) }, func() { _ = bar.Finish() }
 }

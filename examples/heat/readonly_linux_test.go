@@ -11,8 +11,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// A store that cannot be written can be viewed, and a run that is to write to it says so before it
-// begins.
+// Windows in a read-only store can be viewed. A run that would write to it reports an error before
+// it begins.
 func TestStoreThatCannotBeWritten(t *testing.T) {
 	newTestDir(t)
 	status, _, stderr := heatCommand("-size 40 -bs 10 -t 4 -nam-freq 2 -nam-dir kept -window w")

@@ -13,7 +13,8 @@ import (
 	"weft/examples/heat/internal/conf"
 )
 
-// resultLine is the one line that every run prints: names and values, as the original does.
+// resultLine returns the line that every run prints: names and values, as the original program
+// prints them.
 func resultLine(cfg *conf.Run, threads int, elapsed time.Duration) string {
 	l := cfg.Layout
 	s := elapsed.Seconds()
@@ -23,7 +24,7 @@ func resultLine(cfg *conf.Run, threads int, elapsed time.Duration) string {
 		l.Ranks, threads, cfg.Timesteps, s, updates/s/1e6)
 }
 
-// printSettings writes the lines of -v.
+// printSettings prints the lines of -v.
 func printSettings(w io.Writer, cfg *conf.Run) {
 	l := cfg.Layout
 	p := func(format string, args ...any) { _, _ = fmt.Fprintf(w, format+"\n", args...) }
@@ -50,7 +51,7 @@ func printSettings(w io.Writer, cfg *conf.Run) {
 	}
 }
 
-// checkOutput finds mistakes in the name of a file that is written at the end.
+// checkOutput checks before the run that a file can be written at its end.
 func checkOutput(file string) error {
 	if file == "" {
 		return nil
@@ -65,20 +66,20 @@ func checkOutput(file string) error {
 	case err == nil && st.IsDir():
 		return &conf.UsageError{Err: fmt.Errorf("cannot write %s: it is a directory", file)}
 	case err == nil && !st.Mode().IsRegular():
-		return nil // opening a pipe waits for who reads it
+		return nil // opening a pipe would wait for its reader
 	}
-	f, oerr := os.OpenFile(file, os.O_WRONLY|os.O_CREATE, 0o666) // what is in it stays
+	f, oerr := os.OpenFile(file, os.O_WRONLY|os.O_CREATE, 0o666) // without changing its content
 	if oerr != nil {
 		return &conf.UsageError{Err: fmt.Errorf("cannot write %s: %w", file, oerr)}
 	}
 	_ = f.Close()
 	if err != nil {
-		_ = os.Remove(file) // it was not there
+		_ = os.Remove(file) // it did not exist
 	}
 	return nil
 }
 
-// writeFile creates a file and reports every error up to its closing.
+// writeFile creates and writes a file, and returns the first error, including that of closing it.
 func writeFile(file string, write func(io.Writer) error) error {
 	f, err := os.Create(file)
 	if err != nil {

@@ -22,24 +22,24 @@ import (
 	"weft/task"
 )
 
-// cheapUpdates is how many cell updates the check makes with the naive kernel, which owes nothing
-// to the others; beyond them, it would take longer than the run.
+// cheapUpdates bounds the cell updates of a check with the naive kernel, which shares no code with
+// the others. With more updates, it would take longer than the run.
 const cheapUpdates = 1 << 28
 
-// afterSolve is called on each rank between the last step and the check. Tests plant faults with
-// it.
+// afterSolve is called on each rank between the last step and the check, for tests that plant
+// faults.
 var afterSolve = func(*grid.Grid) {}
 
-// heat is one run: what the ranks of a process share.
+// heat is one run: the state that the ranks of a process share.
 type heat struct {
 	cfg     *conf.Run
-	root    bool          // rank 0 is in this process: it tells what there is to tell
+	root    bool          // rank 0 is in this process, which prints all output of the run
 	runtime *task.Runtime // nil for the variant mpi
-	watch   *watch        // of this process; nil: none
+	watch   *watch        // nil: the run is not observed
 	kernel  kernel.Func
-	step    func()     // progress; nil: none
+	step    func()     // advances the progress bar; nil: no bar
 	store   *nam.Store // nil without snapshots
-	window  string     // its name
+	window  string     // name of the window
 
 	elapsed time.Duration // written by rank 0
 }
@@ -54,8 +54,8 @@ func runHeat(ctx context.Context, cfg *conf.Run, stdout, stderr io.Writer) (err 
 	return h.run(ctx, stdout, stderr, h.rank)
 }
 
-// prepare gets what this process needs for the run, and finds the mistakes that it would be sad to
-// find at its end.
+// prepare opens everything that this process needs for the run, and finds mistakes that would
+// otherwise appear only at its end.
 func (h *heat) prepare() (err error) {
 	cfg := h.cfg
 	if h.root {
@@ -67,7 +67,7 @@ func (h *heat) prepare() (err error) {
 	}
 	wanted := cfg.Watch
 	if !h.root {
-		wanted.Stats = false // each process is watched, but rank 0 alone writes to standard output
+		wanted.Stats = false // each process is observed, but only rank 0 prints statistics
 	}
 	if h.watch, err = newWatch(&wanted, cfg.CPUProfile != "" && h.root); err != nil {
 		return err
@@ -99,7 +99,7 @@ func (h *heat) prepare() (err error) {
 	return err
 }
 
-// close gives up what prepare has got. A trace that could not be written is an error.
+// close releases what prepare has opened. A trace that could not be written is an error.
 func (h *heat) close(err *error) {
 	if h.runtime != nil {
 		_ = h.runtime.Close()
@@ -112,8 +112,8 @@ func (h *heat) close(err *error) {
 	}
 }
 
-// run runs the ranks of this process, and tells of it. Where rank 0 is not, nobody listens to
-// stdout and stderr.
+// run runs the ranks of this process, and prints messages and the result. In processes without rank
+// 0, stdout and stderr discard everything.
 func (h *heat) run(ctx context.Context, stdout, stderr io.Writer, body func(*comm.Comm) error) (err error) {
 	cfg := h.cfg
 	threads := 1
@@ -148,7 +148,7 @@ func (h *heat) run(ctx context.Context, stdout, stderr io.Writer, body func(*com
 			err = e
 		}
 		if h.watch != nil && h.runtime != nil {
-			_ = h.runtime.Close() // so that all has been told
+			_ = h.runtime.Close() // so that the recording is complete
 		}
 		if e := h.watch.report(stdout); err == nil {
 			err = e
@@ -170,7 +170,7 @@ func (h *heat) run(ctx context.Context, stdout, stderr io.Writer, body func(*com
 	return nil
 }
 
-// rank is what each rank does.
+// rank is the body of each rank.
 func (h *heat) rank(c *comm.Comm) error {
 	cfg := h.cfg
 	g := grid.New(cfg.Layout, c.Rank())
@@ -218,8 +218,7 @@ func (h *heat) rank(c *comm.Comm) error {
 	return h.finish(c, g)
 }
 
-// createWindow makes the window for the snapshots, if there are to be any, and puts it into the
-// plan.
+// createWindow makes the window for the snapshots, if the run has any, and adds it to the plan.
 func (h *heat) createWindow(c *comm.Comm, p *solve.Plan) (*nam.Win, error) {
 	if h.store == nil {
 		return nil, nil
@@ -235,7 +234,7 @@ func (h *heat) createWindow(c *comm.Comm, p *solve.Plan) (*nam.Win, error) {
 	return win, nil
 }
 
-// finish compares and draws the final matrix, at rank 0.
+// finish checks and draws the final matrix, at rank 0.
 func (h *heat) finish(c *comm.Comm, g *grid.Grid) error {
 	cfg := h.cfg
 	if !cfg.Check && cfg.Output == "" {
@@ -275,7 +274,7 @@ func (h *heat) finish(c *comm.Comm, g *grid.Grid) error {
 	return nil
 }
 
-// check sweeps the whole matrix sequentially and compares.
+// check compares the result with a sequential sweep of the whole matrix.
 func check(cfg *conf.Run, whole *grid.Grid, got []float64) error {
 	k := kernel.Rows8
 	if whole.Rows*whole.Cols <= cheapUpdates/cfg.Timesteps {
@@ -291,8 +290,8 @@ func check(cfg *conf.Run, whole *grid.Grid, got []float64) error {
 	return nil
 }
 
-// profile starts a CPU profile, and returns what ends it and reports every error up to the closing
-// of the file.
+// profile starts a CPU profile. stop ends it, and returns the first error, including that of
+// closing the file.
 func profile(file string) (stop func() error, err error) {
 	f, err := os.Create(file)
 	if err != nil {

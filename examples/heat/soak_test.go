@@ -19,11 +19,11 @@ import (
 	"weft/internal/soak"
 )
 
-// soakEnv makes a process of heat fail if what it keeps grows with its steps. Its value is the time
-// between two samples.
+// soakEnv makes a process of heat fail if its memory or other resources grow with its steps. Its
+// value is the time between two samples.
 const soakEnv = "HEAT_TEST_SOAK"
 
-// steady is command for a process that is watched, if soakEnv is set.
+// steady is command for a process that is sampled, if soakEnv is set.
 func steady(ctx context.Context, words []string) int {
 	every, err := time.ParseDuration(os.Getenv(soakEnv))
 	if err != nil {
@@ -38,7 +38,7 @@ func steady(ctx context.Context, words []string) int {
 	return status
 }
 
-// alone runs the program in a process of its own, since what the tests of this one do is recorded.
+// alone runs the program as a process, since runs within this process are recorded.
 func alone(t *testing.T, env, line string) {
 	t.Helper()
 	child := exec.CommandContext(t.Context(), os.Args[0])
@@ -47,14 +47,14 @@ func alone(t *testing.T, env, line string) {
 	require.NoError(t, err, "%s", out)
 }
 
-// What heat keeps does not depend on how many steps it makes: with ranks as goroutines and as
+// The resources of heat do not grow with the number of steps: with ranks as goroutines and as
 // processes, in each variant.
 func TestSoakSteps(t *testing.T) {
 	every := soakEnv + "=" + (time.Duration(soak.Long(2, 50)) * time.Millisecond).String()
 	for _, variant := range conf.Variants {
 		steps := soak.Long(4000, 100_000)
 		if variant == conf.MPI {
-			steps = max(steps, 16_000) // they are quick
+			steps = max(steps, 16_000) // its steps are fast
 		}
 		line := fmt.Sprintf("-variant %s -r 96 -c 96 -R 32 -C 32 -wins 1 -timesteps %d -nam-freq 0 -no-warmup", variant, steps)
 		t.Run(variant+"/goroutines", func(t *testing.T) {
@@ -64,7 +64,7 @@ func TestSoakSteps(t *testing.T) {
 		for _, fabric := range []string{"shm", "tcp"} {
 			t.Run(variant+"/"+fabric, func(t *testing.T) {
 				if soak.Long(0, 1) == 0 {
-					// words that come later count
+					// the last value of a flag is used
 					line = fmt.Sprintf("%s -timesteps %d", line, steps/8)
 				}
 				newTestDir(t)
@@ -75,7 +75,7 @@ func TestSoakSteps(t *testing.T) {
 	}
 }
 
-// Runs with snapshots, one after the other, leave nothing in the store but what the last one has.
+// A sequence of runs with snapshots leaves only the window of the last run in the store.
 func TestSoakStore(t *testing.T) {
 	newTestDir(t)
 	runs := soak.Long(6, 100)

@@ -18,9 +18,9 @@ import (
 	"weft/nam"
 )
 
-// What the disk has when the machine stops in the middle of a run: with -nam-sync epoch the
-// complete snapshots are viewed; with process nobody knows whether they are there, and that is
-// said, until somebody accepts them.
+// The machine stops in the middle of a run. With -nam-sync epoch, the complete snapshots can be
+// viewed. With process, it is unknown whether they are on the disk; heat view says so until the
+// user accepts them.
 func TestMachineStopsDuringARun(t *testing.T) {
 	for _, sync := range conf.Syncs {
 		t.Run(sync, func(t *testing.T) {
@@ -50,7 +50,7 @@ func TestMachineStopsDuringARun(t *testing.T) {
 			boot := make([]byte, 16)
 			_, err = f.ReadAt(boot, 56)
 			require.NoError(t, err)
-			require.Equal(t, sync == conf.SyncEpoch, string(boot) == string(make([]byte, 16)), "what is forced to the disk bears no mark")
+			require.Equal(t, sync == conf.SyncEpoch, string(boot) == string(make([]byte, 16)), "a window that is forced to the disk has no mark")
 			if sync != conf.SyncEpoch {
 				_, err = f.WriteAt([]byte("that of last week"[:16]), 56)
 				require.NoError(t, err)

@@ -15,7 +15,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// smallBareRun is the program without options, made small, and returns its exit status.
+// smallBareRun is the program without options, with small sizes. It returns its exit status.
 func smallBareRun() int {
 	cfg, err := smallBare()
 	if err == nil {
@@ -28,8 +28,8 @@ func smallBareRun() int {
 	return exitOK
 }
 
-// heatProcess runs the program as a process, as a user does: a run may remove the windows of
-// processes that have ended.
+// heatProcess runs the program as a process, as a user does: a run removes windows of processes
+// that have ended.
 func heatProcess(t *testing.T, line string) string {
 	t.Helper()
 	cmd := exec.Command(os.Args[0])
@@ -39,8 +39,7 @@ func heatProcess(t *testing.T, line string) string {
 	return string(out)
 }
 
-// suggestions are the commands that a run without options tells its user to try next, without their
-// remarks.
+// suggestions returns the commands that a run without options suggests, without their comments.
 func suggestions(t *testing.T, out string) (lines []string) {
 	t.Helper()
 	_, rest, found := strings.Cut(out, "What to try next")
@@ -55,8 +54,8 @@ func suggestions(t *testing.T, out string) (lines []string) {
 	return lines
 }
 
-// Whoever types the suggestions of the first run, one after the other, meets no error: not with the
-// first run's suggestions, and not with those of the next.
+// A user who types the suggestions of a first run one after another meets no error, neither with
+// these nor with the suggestions of the next run.
 func TestSuggestionsInTheirOrder(t *testing.T) {
 	home, err := os.Getwd()
 	require.NoError(t, err)

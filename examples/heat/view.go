@@ -47,8 +47,7 @@ func view(ctx context.Context, cfg *conf.View, stdout, stderr io.Writer) error {
 	return err
 }
 
-// openStore opens the store, or says what is wrong with its directory. Who only looks does not make
-// one.
+// openStore opens the store. With mustExist, it does not create one.
 func openStore(dir string, mustExist bool) (*nam.Store, error) {
 	s, err := nam.Open(dir, nam.Config{MustExist: mustExist})
 	if err != nil {
@@ -57,7 +56,7 @@ func openStore(dir string, mustExist bool) (*nam.Store, error) {
 	return s, nil
 }
 
-// onlyWindow is the window to view if none is named.
+// onlyWindow returns the window to view if none is named.
 func onlyWindow(store *nam.Store) (string, error) {
 	list, err := store.List()
 	if err != nil {
@@ -73,7 +72,8 @@ func onlyWindow(store *nam.Store) (string, error) {
 	}
 }
 
-// complete names the windows that can be attached to: not those that are being made or removed.
+// complete returns the names of the windows that can be attached: not those that are being created
+// or deleted.
 func complete(list []*nam.Allocation) (names []string) {
 	for _, a := range list {
 		if a.State == "ready" || a.State == "unsynced" {
@@ -83,21 +83,21 @@ func complete(list []*nam.Allocation) (names []string) {
 	return names
 }
 
-// movieSummary says what is in a movie.
+// movieSummary describes a movie.
 type movieSummary struct {
 	window           string
 	frames, of, freq int
-	// frames that are missing because nobody knows whether they are on the disk
+	// snapshots that are left out, because they may not be on the disk
 	unsynced int
 }
 
 func (m *movieSummary) String() string {
 	s := fmt.Sprintf("%d frames, one every %d steps, from window %s", m.frames, m.freq, m.window)
 	if m.frames < m.of {
-		s += fmt.Sprintf(" (the run was to make %d)", m.of)
+		s += fmt.Sprintf(" (of %d planned)", m.of)
 	}
 	if m.unsynced > 0 {
-		s += fmt.Sprintf("; without %d that were not on the disk when the machine stopped (weft nam accept %s takes them as they are)", m.unsynced, m.window)
+		s += fmt.Sprintf("; without %d that may not have been on the disk when the machine stopped (weft nam accept %s accepts them as they are)", m.unsynced, m.window)
 	}
 	return s
 }
@@ -134,12 +134,12 @@ func makeMovie(ctx context.Context, store *nam.Store, cfg *conf.View, stderr io.
 	return sum, err
 }
 
-// noSuchWindow says why a window cannot be viewed, and which can. The list is that of the store in
-// dir.
+// noSuchWindow returns an error that says why a window cannot be viewed, and which windows can.
+// list has the windows of the store in dir.
 func noSuchWindow(list []*nam.Allocation, dir, name string) error {
 	for _, a := range list {
 		if a.Name == name && a.State == "creating" {
-			return &conf.UsageError{Err: fmt.Errorf("window %q in %s is being made by %s: try again when it is there", name, dir, a.Creator)}
+			return &conf.UsageError{Err: fmt.Errorf("window %q in %s is being created by %s: try again later", name, dir, a.Creator)}
 		}
 	}
 	have := complete(list)

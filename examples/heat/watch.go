@@ -19,17 +19,17 @@ import (
 // graphTasks is how many tasks are kept for -graph (about 100 MB).
 const graphTasks = 200_000
 
-// watch is what shows the tasks of a run; nil if nothing is to be seen.
+// watch observes the tasks of a run; nil if nothing is observed.
 type watch struct {
 	cfg      *conf.Watch
 	recorder *trace.Recorder
-	observer *observe.Observer // nil if only a trace is wanted
+	observer *observe.Observer // nil if only a trace is requested
 	server   *http.Server
 	address  string
-	rank     int // of this process if it is one of several, else -1
+	rank     int // rank of this process if it is one of several, else -1
 }
 
-// newWatch begins to watch, if that is wanted.
+// newWatch begins to observe, if the flags say so.
 func newWatch(cfg *conf.Watch, annotate bool) (*watch, error) {
 	if !cfg.Wanted() {
 		return nil, nil
@@ -64,7 +64,7 @@ func newWatch(cfg *conf.Watch, annotate bool) (*watch, error) {
 	return w, nil
 }
 
-// page is the address of the live page; empty if there is none.
+// page returns the address of the live page; empty if there is none.
 func (w *watch) page() string {
 	if w == nil {
 		return ""
@@ -72,11 +72,11 @@ func (w *watch) page() string {
 	return w.address
 }
 
-// testRecorder is what runs record with that are not to be watched; nil: they do not. Tests have
-// all that happens in them checked.
+// testRecorder records runs that are not observed; nil: they are not recorded. Tests check all
+// their runs with it.
 var testRecorder *trace.Recorder
 
-// source is what the runtime and the ranks record with; nil if they do not.
+// source returns the recorder of the runtime and the ranks; nil if there is none.
 func (w *watch) source() *trace.Recorder {
 	if w == nil {
 		return testRecorder
@@ -84,7 +84,7 @@ func (w *watch) source() *trace.Recorder {
 	return w.recorder
 }
 
-// report writes what was seen. The tasks are over.
+// report writes the results. The tasks must be complete.
 func (w *watch) report(stdout io.Writer) error {
 	if w == nil || w.observer == nil {
 		return nil
@@ -97,7 +97,7 @@ func (w *watch) report(stdout io.Writer) error {
 	return w.files()
 }
 
-// files writes what each process of a run writes for itself.
+// files writes the files that each process of a run has.
 func (w *watch) files() error {
 	if w == nil || w.observer == nil {
 		return nil
@@ -118,7 +118,8 @@ func (w *watch) files() error {
 	return nil
 }
 
-// own is this process's name of a file that several processes write: p.rank1.pb.gz for p.pb.gz.
+// own returns this process's name for a file that several processes write: p.rank1.pb.gz for
+// p.pb.gz.
 func (w *watch) own(file string) string {
 	if file == "" || w.rank < 0 {
 		return file
@@ -131,7 +132,7 @@ func (w *watch) own(file string) string {
 	return fmt.Sprintf("%s%s.rank%d%s", dir, stem, w.rank, ext)
 }
 
-// close ends it. The runtime is closed.
+// close ends the observation. The runtime must be closed.
 func (w *watch) close() error {
 	if w == nil {
 		return nil

@@ -15,7 +15,7 @@ import (
 	"weft/internal/event/timeline"
 )
 
-// What a run shows of its tasks agrees with what it did: so many blocks, halos and steps.
+// The statistics of a run have the right number of blocks, halos and steps.
 func TestWatch(t *testing.T) {
 	newTestDir(t)
 	status, stdout, stderr := heatCommand("-size 64 -bs 16 -ranks 2 -workers 2 -timesteps 5 -nam-freq 0 -no-warmup -stats -taskprofile p.pb.gz -graph g.svg -http localhost:0")
@@ -55,9 +55,9 @@ func TestWatchFlags(t *testing.T) {
 		"-graph g.png":              "legal is the name of a file that ends in .svg or .dot",
 		"-http 6060":                "legal is an address such as localhost:6060, or :0 for any free port",
 		"-http nowhere.invalid:1":   "cannot serve the live page",
-		"-variant mpi -stats":       "-stats is about tasks, and the variant mpi has none: legal are itampi and tampirma",
+		"-variant mpi -stats":       "-stats needs tasks, but the variant mpi has none: legal are itampi and tampirma",
 		"-taskprofile no/such/p.pb": "cannot write no/such/p.pb",
-		"-variant mpi -http :0":     "-http is about tasks",
+		"-variant mpi -http :0":     "-http needs tasks",
 	} {
 		status, _, stderr := heatCommand(line)
 		require.Equal(t, exitUsage, status, line)
@@ -65,7 +65,7 @@ func TestWatchFlags(t *testing.T) {
 	}
 }
 
-// A trace of a run is legal from its beginning to its end, and so is the timeline.
+// The recording of a run is legal, and so is its timeline.
 func TestTrace(t *testing.T) {
 	newTestDir(t)
 	for _, line := range []string{"-variant tampirma", "-variant itampi -stats", "-variant mpi"} {
@@ -85,7 +85,7 @@ func TestTrace(t *testing.T) {
 	require.Contains(t, stderr, "no/such/run.json")
 }
 
-// Each process of a run has names of its own for what it writes.
+// Each process of a run has its own file names.
 func TestNamesOfRanksFiles(t *testing.T) {
 	for name, want := range map[string]string{"p.pb.gz": "p.rank3.pb.gz", "p": "p.rank3", "out.d/p": "out.d/p.rank3", "/x/g.svg": "/x/g.rank3.svg", "": ""} {
 		require.Equal(t, want, (&watch{rank: 3}).own(name))

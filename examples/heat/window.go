@@ -16,15 +16,15 @@ import (
 	"weft/nam"
 )
 
-// Names of windows. A run whose window the user does not name takes the name
+// Names of windows. If the user does not name the window of a run, its name is
 //
 //	heat-HOST-PID-N
 //
-// with the lowest N that is free. It keeps the window until the next such run on this host, which
-// removes those of processes that have ended. So the store does not grow from run to run, running
-// programs keep what is theirs, and what the user has named is never touched.
+// with the lowest free N. The window is kept until the next such run on this host, which removes
+// the windows of processes that have ended. So the store does not grow from run to run, the windows
+// of running programs stay, and windows that the user has named are never removed.
 
-// unnamedPrefix is the common beginning of the names on this host.
+// unnamedPrefix returns the common prefix of these names on this host.
 func unnamedPrefix() string {
 	host, err := os.Hostname()
 	if err != nil || nameIsBad(host) {
@@ -33,12 +33,12 @@ func unnamedPrefix() string {
 	return "heat-" + host + "-"
 }
 
-// nameIsBad reports whether the store might refuse a name for its characters.
+// nameIsBad reports whether the store might refuse a name for its characters or its length.
 func nameIsBad(s string) bool {
 	return s == "" || len(s) > 200 || strings.ContainsFunc(s, func(r rune) bool { return r <= ' ' || r > '~' })
 }
 
-// chooseWindow returns the name for the run's window. A name that the user gave must be free.
+// chooseWindow returns the name for the run's window. A name that the user gives must be free.
 func chooseWindow(s *nam.Store, asked string) (string, error) {
 	if asked != "" {
 		_, err := s.Stat(asked)
@@ -63,7 +63,7 @@ func chooseWindow(s *nam.Store, asked string) (string, error) {
 	}
 }
 
-// freeName returns name, or name2, name3 and so on: the first that no window of the store has.
+// freeName returns the first of name, name2, name3 and so on that no window of the store has.
 func freeName(s *nam.Store, name string) string {
 	free := name
 	for n := 2; ; n++ {
@@ -79,15 +79,15 @@ func windowInUse(s *nam.Store, name string) error {
 		"window %q exists in %s: choose another -window, or remove it: %s", name, s.Dir(), removeCommand(s, name))}
 }
 
-// removeCommand is what a user types to remove a window.
+// removeCommand returns the command that removes a window.
 func removeCommand(s *nam.Store, name string) string {
 	return fmt.Sprintf("go run ./cmd/weft nam rm --nam-dir %s %s", word(s.Dir()), word(name))
 }
 
-// plain are the characters that mean themselves to a shell.
+// plain matches words without characters that are special to a shell.
 var plain = regexp.MustCompile(`^[\w@%+=:,./-]+$`)
 
-// word is s as a shell reads it, and an option parser.
+// word quotes s for a shell and an option parser.
 func word(s string) string {
 	dashes := ""
 	if strings.HasPrefix(s, "-") {
@@ -99,8 +99,8 @@ func word(s string) string {
 	return dashes + "'" + strings.ReplaceAll(s, "'", `'\''`) + "'"
 }
 
-// removeLeftovers removes the windows of unnamed runs that have ended, and returns the names that
-// stay.
+// removeLeftovers removes the windows of unnamed runs that have ended, and returns the names of the
+// other windows.
 func removeLeftovers(s *nam.Store) (map[string]bool, error) {
 	list, err := s.List()
 	if err != nil {
@@ -112,7 +112,8 @@ func removeLeftovers(s *nam.Store) (map[string]bool, error) {
 			taken[a.Name] = true
 			continue
 		}
-		// Another run may be removing it too, and one of another user may not be removed.
+		// Another run may be removing the window too, and a window of another user may not be
+		// removable.
 		if err := s.Remove(a.Name); err != nil {
 			taken[a.Name] = true
 		}
@@ -120,7 +121,7 @@ func removeLeftovers(s *nam.Store) (map[string]bool, error) {
 	return taken, nil
 }
 
-// ended reports whether name is that of an unnamed run of this host whose process is gone.
+// ended reports whether name belongs to an unnamed run of this host whose process has ended.
 func ended(name string) bool {
 	rest, ok := strings.CutPrefix(name, unnamedPrefix())
 	if !ok {

@@ -16,7 +16,7 @@ import (
 	"weft/nam"
 )
 
-// makeWindow leaves a window with some name.
+// makeWindow creates a persistent window.
 func makeWindow(t *testing.T, s *nam.Store, name string) {
 	t.Helper()
 	require.NoError(t, comm.Run(t.Context(), comm.Config{Ranks: 1}, func(c *comm.Comm) error {
@@ -76,7 +76,7 @@ func TestUnnamedRunsDoNotFillTheStore(t *testing.T) {
 	require.Equal(t, "other", name)
 }
 
-// What a user is told to type can be typed.
+// Suggested commands are quoted correctly for a shell.
 func TestWordsForAShell(t *testing.T) {
 	for _, s := range []string{"mine", "/tmp/store", "a b", "it's", "$HOME", "a;b", "ü", "*", `\`, "-x", "heat-host-12-1"} {
 		out, err := exec.Command("sh", "-c", "printf '%s\n' "+word(s)).Output()

@@ -18,10 +18,10 @@ import (
 	"weft/nam"
 )
 
-// ErrHelp is returned when help was asked for; the text is Help or ViewHelp.
+// ErrHelp is returned if help is requested; the text is Help or ViewHelp.
 var ErrHelp = errors.New("help requested")
 
-// flagSet collects flags under their long and short names, and remembers which were given.
+// flagSet defines flags with long and short names, and records which were given.
 type flagSet struct {
 	*flag.FlagSet
 	explicit map[string]bool
@@ -34,7 +34,7 @@ func newFlagSet(name string) *flagSet {
 	return fs
 }
 
-// add makes one flag of a set function under one or two names.
+// add defines a flag by a set function, under one or two names.
 func (fs *flagSet) add(long, short string, isBool bool, set func(string) error) {
 	v := value{isBool, func(s string) error {
 		fs.explicit[long] = true
@@ -114,7 +114,7 @@ func (fs *flagSet) toggle(dst *bool, long, short string) {
 	})
 }
 
-// parse runs the flags over args and refuses what is left.
+// parse parses args, and returns an error for arguments that are not flags.
 func (fs *flagSet) parse(args []string) error {
 	if err := fs.Parse(args); err != nil {
 		if errors.Is(err, flag.ErrHelp) {
@@ -128,7 +128,7 @@ func (fs *flagSet) parse(args []string) error {
 	return nil
 }
 
-// value is a flag.Value made of a function.
+// value is a flag.Value that calls a function.
 type value struct {
 	isBool bool
 	set    func(string) error
@@ -138,8 +138,8 @@ func (v value) Set(s string) error { return v.set(s) }
 func (v value) String() string     { return "" }
 func (v value) IsBoolFlag() bool   { return v.isBool }
 
-// Parse reads the command line of a run. started is the number of ranks that the process was
-// started as one of, 0 if it is on its own. It returns ErrHelp or a *UsageError.
+// Parse parses the command line of a run. started is the number of ranks if the process was started
+// as one of several, otherwise 0. It returns ErrHelp or a *UsageError.
 func Parse(args []string, started int) (*Run, error) {
 	fs := newFlagSet("heat")
 	f := &raw{explicit: fs.explicit}
@@ -149,7 +149,7 @@ func Parse(args []string, started int) (*Run, error) {
 	}
 	if started > 0 {
 		if f.explicit["ranks"] && f.ranks != started {
-			return nil, usage("-ranks is %d, but %d were started: leave it out, or start as many", f.ranks, started)
+			return nil, usage("-ranks is %d, but %d ranks were started: leave the flag out, or start as many", f.ranks, started)
 		}
 		f.ranks = started
 	}
@@ -190,7 +190,7 @@ func (f *raw) define(fs *flagSet) {
 	f.watch.define(fs)
 }
 
-// View is what the second program needs to know.
+// View is the settings of the second program.
 type View struct {
 	NamDir   string // empty: the default of package nam
 	Window   string // empty: not given
@@ -198,7 +198,7 @@ type View struct {
 	Progress bool
 }
 
-// ParseView reads the command line of heat view. It returns ErrHelp or a *UsageError.
+// ParseView parses the command line of heat view. It returns ErrHelp or a *UsageError.
 func ParseView(args []string) (*View, error) {
 	fs := newFlagSet("heat view")
 	v := &View{GIF: defaultGIF}

@@ -75,11 +75,11 @@ func TestSnapshotDefaults(t *testing.T) {
 	require.Equal(t, 0, parse(t, "-t 50 -nam-freq 0").SnapshotCount())
 	require.Equal(t, "process", parse(t, "-t 50").NamSync)
 	require.Equal(t, SyncEpoch, parse(t, "-t 50 -nam-sync epoch").NamSync)
-	// Nobody asked for gigabytes.
+	// Gigabytes of snapshots must be requested.
 	r := parse(t, "-size 8192 -t 100")
 	require.Equal(t, 0, r.SnapshotCount())
 	require.Len(t, r.Warnings, 1)
-	require.Contains(t, r.Warnings[0], "-nam-freq 5 asks for them")
+	require.Contains(t, r.Warnings[0], "request them by -nam-freq 5")
 	require.Equal(t, 21, parse(t, "-size 8192 -t 100 -nam-freq 5").SnapshotCount())
 	require.Equal(t, 21, parse(t, "-size 8192 -t 100 -gif x.gif").SnapshotCount())
 }
@@ -107,7 +107,7 @@ func TestUsageErrorsNameWhatIsLegal(t *testing.T) {
 		"-variant mpi3":                 `invalid value "mpi3" for flag -variant: legal is itampi, tampirma, mpi`,
 		"-kernel fast":                  `legal is rows8, row, naive`,
 		"-rows 5":                       "-rows and -cols go together",
-		"-rows 5 -cols 6 -size 7":       "-size 7 is for a square matrix, and -rows 5 -cols 6 say otherwise",
+		"-rows 5 -cols 6 -size 7":       "-size 7 is for a square matrix, but -rows is 5 and -cols is 6",
 		"-size 12 -bs 1 -wins 5":        "-wins is 5, but the 12 column blocks must divide evenly over the windows: legal is 1, 2, 3, 4, 6, 12",
 		"-size 8 -bs 8 -wins 2":         "legal is 1",
 		"-gif x -nam-freq 0":            "-gif needs snapshots",

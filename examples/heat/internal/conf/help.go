@@ -4,32 +4,34 @@
 package conf
 
 // Help is the text of heat -h.
-const Help = `heat computes how warmth spreads over a plate: a Gauss-Seidel sweep over a matrix, per
-time step, cut into ranks by rows and into blocks that are tasks. Snapshots of the matrix go into
-network-attached memory, from which a second program, heat view, makes an animated GIF.
+const Help = `heat computes how heat spreads over a plate: each time step is a Gauss-Seidel sweep over a matrix.
+The matrix is split into ranks by rows, and into blocks, each of which is a task. Snapshots of the
+matrix are put into network-attached memory. A second program, heat view, makes an animated GIF of
+them.
 
 Usage:
-  heat [flags]         run; without flags: a few seconds, checked, with snapshots and heat.gif
-  heat view [flags]    make a GIF of the snapshots of a run; heat view -h
+  heat [flags]         run; without flags: for a few seconds, with check, snapshots and heat.gif
+  heat view [flags]    make a GIF of the snapshots of a run (see heat view -h)
 
 The problem:
   -s, -size N          rows and columns of the matrix (512)
   -r, -rows N          rows, with -cols
   -c, -cols N          columns, with -rows
   -t, -timesteps N     time steps (12000)
-  -f, -sources-file F  heat sources (heat.conf if it exists, else two built in). Line 1 of the
-                       file: how many; then a line for each: row col range temperature
-  -d, -delta X         residual threshold, shown by -v (5e-05); no variant stops early
+  -f, -sources-file F  heat sources (heat.conf if it exists, else two built-in ones). Line 1 of the
+                       file is their number; then a line for each: row col range temperature
+  -d, -delta X         residual threshold, only shown by -v (5e-05); no variant stops early
 
-How it is cut (sizes are rounded up to whole blocks on every rank):
+Ranks and blocks (sizes are rounded up to whole blocks on every rank):
   -b, -bs N            rows and columns of a block (128, or less in a small matrix)
   -R, -rbs N           rows of a block
   -C, -cbs N           columns of a block
-      -ranks N         ranks, all in this process (2); as many as "weft run" has started
-      -workers N       tasks that run at once in this process ($WEFT_WORKERS, or the number of
-                       cores; of ranks that were started, each has its share)
+      -ranks N         number of ranks, all in this process (2). Under "weft run" it is the number
+                       of started ranks
+      -workers N       number of tasks that run at once in this process ($WEFT_WORKERS, or the
+                       number of cores; under "weft run" each rank has its share of the cores)
 
-How it is computed:
+Computation:
       -variant V       itampi    tasks; halos by Isend and Irecv, bound by Iwait (default)
                        tampirma  tasks; halos by puts between fences of several windows
                        mpi       each rank sequential; halos by blocking Send and Recv
@@ -37,50 +39,52 @@ How it is computed:
                        (the largest such number up to 4)
       -kernel K        rows8     eight rows in flight (default)
                        row       one row, the western value in a register
-                       naive     one row, as the formula reads
-  -W, -no-warmup       skip the warm-up, one step on the side before the clock starts
-      -check           compare with a sequential sweep, bit by bit; if they differ, name the
-                       first cell and exit with 1
+                       naive     one row, exactly as in the formula
+  -W, -no-warmup       skip the warm-up: one step before the measurement, which does not count
+      -check           compare the result with a sequential sweep, bit by bit; if they differ,
+                       print the first differing cell and exit with 1
 
 Snapshots:
-      -nam-freq F      every F steps (12 to 24 over the run; 0: none). The initial state is the
-                       first snapshot
-      -nam-sync S      process   complete ones survive the end of the program, however it ends,
-                                 and, once it has ended well, that of the machine (default)
-                       epoch     each is forced to the disk, and survives a crash of the machine
+      -nam-freq F      a snapshot every F steps (default: 12 to 24 in all; 0: none). The first
+                       snapshot is the initial state
+      -nam-sync S      process   complete snapshots survive the program, however it ends, and also
+                                 a crash of the machine after the program ended normally (default)
+                       epoch     each snapshot is forced to the disk, and survives a crash of the
+                                 machine
       -nam-dir D       directory of the store ($WEFT_NAM_DIR, or weft/nam in the user's cache)
-      -window NAME     name of the window, which must be free. Without it the run takes a new name
-                       of its own, and removes what earlier such runs left in the store
+      -window NAME     name of the window, which must be free. Without this flag the run chooses a
+                       new name, and removes the windows of earlier such runs from the store
       -gif FILE        after the run, make an animated GIF of the snapshots
 
 Output:
   -o, -output FILE     write the final matrix as an image (PPM, text); no warm-up
-  -v, -verbose         more lines before the result
-      -progress        a bar, if stderr is a terminal
+  -v, -verbose         print the settings before the result
+      -progress        show a progress bar, if stderr is a terminal
       -cpuprofile FILE write a CPU profile, for go tool pprof
-      -stats           after the result, a table of what the tasks have done, by label
+      -stats           print a table of the tasks after the result, by label
       -taskprofile FILE
                        write a profile of the tasks, for go tool pprof (-sample_index=comm, …)
-      -trace FILE      record all events: a timeline for ui.perfetto.dev (.json), or for weft trace (others)
-      -graph FILE      draw the graph of the tasks, with the critical path (.svg, or .dot for Graphviz)
+      -trace FILE      record all trace events: .json makes a timeline for ui.perfetto.dev, another
+                       name a recording for weft trace
+      -graph FILE      draw the graph of the tasks with the critical path: .svg, or .dot for Graphviz
       -http ADDRESS    serve a page that shows the tasks while they run, such as localhost:6060
-  -h                   this text
+  -h                   show this text
 
-The result is one line: name and value, separated by commas. Exit status: 0 done, 1 failed or
-the check found a difference, 2 bad flag, value or file.
+The result is one line of names and values, separated by commas. Exit status: 0 success, 1 failure
+or a difference found by the check, 2 a bad flag, value or file.
 `
 
 // ViewHelp is the text of heat view -h.
-const ViewHelp = `heat view attaches to the window of a heat run, which may be over, running or killed, reads all
-complete snapshots and writes an animated GIF: heat palette, at most 512 x 512, the initial state
-first. If the machine has stopped during the run, these are the ones that are certainly on the disk.
+const ViewHelp = `heat view attaches to the window of a heat run, reads all complete snapshots and writes an animated
+GIF of at most 512 x 512 pixels. The run may still be running, have ended, or have been killed. If the
+machine stopped during the run, only snapshots that are certainly on the disk are read.
 
 Usage:
   heat view [flags]
 
       -nam-dir D       directory of the store ($WEFT_NAM_DIR, or weft/nam in the user's cache)
-      -window NAME     name of the window; may be left out if the store has only one
-      -gif FILE        file to write (heat.gif)
-      -progress        a bar, if stderr is a terminal
-  -h                   this text
+      -window NAME     name of the window (not needed if the store has only one)
+      -gif FILE        output file (heat.gif)
+      -progress        show a progress bar, if stderr is a terminal
+  -h                   show this text
 `

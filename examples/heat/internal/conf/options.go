@@ -28,7 +28,7 @@ var Syncs = []string{"process", SyncEpoch}
 var Variants = []string{ITAMPI, TAMPIRMA, MPI}
 
 // Defaults of the run without options: a few seconds on two cores, in which the heat visibly
-// spreads. The number of steps is what that takes: warmth travels some sqrt(2*steps) cells.
+// spreads. This determines the number of steps: heat spreads over about sqrt(2*steps) cells.
 const (
 	defaultSize      = 512
 	defaultTimesteps = 12000
@@ -37,8 +37,8 @@ const (
 	defaultGIF       = "heat.gif"
 	defaultDelta     = 5e-5
 	maxDefaultWins   = 4
-	// snapshotsWanted bounds the default number of snapshots after the initial one: between half of
-	// it and all of it, if there are that many steps.
+	// snapshotsWanted bounds the default number of snapshots after the initial one: there are
+	// between half of it and all of it, if there are that many steps.
 	snapshotsWanted = 24
 )
 
@@ -48,11 +48,11 @@ const (
 	maxSteps  = 1 << 30
 	maxRanks  = 1 << 12
 	maxCells  = math.MaxInt >> 25 // 2 TiB of cells with 64 bits
-	// unaskedSnapshotBytes is the most that snapshots take on disk when no option asks for them.
+	// unaskedSnapshotBytes bounds the size of snapshots on disk if no option requests them.
 	unaskedSnapshotBytes = 1 << 30
 )
 
-// Run is what a heat run needs to know.
+// Run is the settings of a heat run.
 type Run struct {
 	Variant   string
 	Layout    grid.Layout
@@ -90,7 +90,7 @@ func (r *Run) SnapshotCount() int {
 	return 1 + r.Timesteps/r.NamFreq
 }
 
-// SnapshotBytes is what all of them take.
+// SnapshotBytes is the size of all snapshots.
 func (r *Run) SnapshotBytes() int {
 	return r.SnapshotCount() * r.Layout.Rows * r.Layout.Cols * 8
 }
@@ -107,8 +107,7 @@ func usage(format string, args ...any) error {
 	return &UsageError{fmt.Errorf(format, args...)}
 }
 
-// raw is the command line as given; zero means not given where zero is not legal, given tells
-// otherwise.
+// raw is the command line before defaults are filled in. explicit has the names of the given flags.
 type raw struct {
 	size, rows, cols    int
 	timesteps           int
@@ -128,7 +127,7 @@ type raw struct {
 	cpuProfile          string
 	progress            bool
 	watch               Watch
-	explicit               map[string]bool // by long name
+	explicit            map[string]bool // by long name
 }
 
 // resolve fills in defaults and checks what the flags cannot check one by one.
@@ -168,7 +167,7 @@ func (f *raw) layout(r *Run) (grid.Layout, error) {
 		return grid.Layout{}, usage("-rows and -cols go together: give both, or -size N for a square matrix")
 	}
 	if f.explicit["rows"] && f.explicit["cols"] && f.explicit["size"] {
-		return grid.Layout{}, usage("-size %d is for a square matrix, and -rows %d -cols %d say otherwise: leave one of the two out", f.size, f.rows, f.cols)
+		return grid.Layout{}, usage("-size %d is for a square matrix, but -rows is %d and -cols is %d: give either -size, or -rows and -cols", f.size, f.rows, f.cols)
 	}
 	if f.explicit["rows"] {
 		rows = f.rows
@@ -176,7 +175,7 @@ func (f *raw) layout(r *Run) (grid.Layout, error) {
 	if f.explicit["cols"] {
 		cols = f.cols
 	}
-	// A block size that nobody chose is no reason to round a small matrix up by much.
+	// The default block size must not enlarge a small matrix by much.
 	rbs, cbs := min(f.bs, ceilDiv(rows, f.ranks)), min(f.bs, cols)
 	if f.explicit["bs"] {
 		rbs, cbs = f.bs, f.bs
@@ -223,7 +222,7 @@ func (f *raw) windows(l grid.Layout) (int, error) {
 	return f.wins, nil
 }
 
-// snapshots decides whether, and how often.
+// snapshots sets Snapshots and NamFreq.
 func (f *raw) snapshots(r *Run) error {
 	r.Snapshots, r.NamFreq = true, f.namFreq
 	if f.explicit["nam-freq"] {
@@ -240,7 +239,7 @@ func (f *raw) snapshots(r *Run) error {
 	r.NamFreq = max(1, ceilDiv(r.Timesteps, snapshotsWanted))
 	asked := r.Bare || f.explicit["window"] || f.explicit["gif"] || f.explicit["nam-dir"] || f.explicit["nam-sync"]
 	if bytes := r.SnapshotBytes(); !asked && bytes > unaskedSnapshotBytes {
-		r.Warnings = append(r.Warnings, fmt.Sprintf("no snapshots: they would take %d MiB; -nam-freq %d asks for them", bytes>>20, r.NamFreq))
+		r.Warnings = append(r.Warnings, fmt.Sprintf("no snapshots: they would take %d MiB; request them by -nam-freq %d", bytes>>20, r.NamFreq))
 		r.Snapshots, r.NamFreq = false, 0
 	}
 	return nil
@@ -248,7 +247,7 @@ func (f *raw) snapshots(r *Run) error {
 
 func ceilDiv(a, b int) int { return (a + b - 1) / b }
 
-// Watch is what of the tasks is to be seen.
+// Watch selects what is observed of the tasks.
 type Watch struct {
 	Stats   bool   // a table after the result
 	Profile string // file of the task profile; empty: none
@@ -257,20 +256,20 @@ type Watch struct {
 	Trace   string // file of the timeline or recording; empty: none
 }
 
-// Wanted reports whether anything is to be seen.
+// Wanted reports whether anything is observed.
 func (w *Watch) Wanted() bool { return *w != Watch{} }
 
-// Tasks reports whether what is to be seen is of tasks, and of those only.
+// Tasks reports whether any output is about tasks only. A trace is not: it also has messages.
 func (w *Watch) Tasks() bool { return w.Stats || w.Profile != "" || w.Graph != "" || w.HTTP != "" }
 
-// check finds what cannot be seen.
+// check returns an error if an output is about tasks and the variant has none.
 func (w *Watch) check(variant string, given map[string]bool) error {
 	if variant != MPI {
 		return nil
 	}
 	for _, name := range []string{"stats", "taskprofile", "graph", "http"} {
 		if given[name] {
-			return usage("-%s is about tasks, and the variant %s has none: legal are %s", name, MPI, strings.Join(Variants[:2], " and "))
+			return usage("-%s needs tasks, but the variant %s has none: legal are %s", name, MPI, strings.Join(Variants[:2], " and "))
 		}
 	}
 	return nil

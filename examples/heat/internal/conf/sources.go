@@ -29,11 +29,11 @@ const DefaultSourcesFile = "heat.conf"
 // maxSources bounds the count in the first line, so that a wrong file is not taken for a list.
 const maxSources = 1 << 20
 
-// sourcesSyntax says what a file must look like; it ends every message about a bad one.
+// sourcesSyntax describes the format of a sources file; it ends every error about one.
 const sourcesSyntax = "line 1 is the number of sources, 1 or more; then one line per source: row col range temperature"
 
-// LoadSources reads the sources from file. The empty name means DefaultSourcesFile if that exists
-// and DefaultSources if not.
+// LoadSources reads the sources from a file. If the name is empty, it reads DefaultSourcesFile or,
+// if that does not exist, returns DefaultSources.
 func LoadSources(file string) ([]grid.Source, error) {
 	name := file
 	if name == "" {
@@ -50,8 +50,8 @@ func LoadSources(file string) ([]grid.Source, error) {
 	return ParseSources(name, f)
 }
 
-// ParseSources reads sources; name is what errors call the input. Empty lines and what follows a #
-// are skipped.
+// ParseSources reads sources; errors refer to the input by name. Empty lines, and the text after a
+// #, are skipped.
 func ParseSources(name string, r io.Reader) ([]grid.Source, error) {
 	var (
 		sources []grid.Source
@@ -96,7 +96,7 @@ func ParseSources(name string, r io.Reader) ([]grid.Source, error) {
 	return sources, nil
 }
 
-// parseSource reads one source from the fields of its line.
+// parseSource parses one source from the fields of its line.
 func parseSource(fields []string) (grid.Source, error) {
 	names := []string{"row", "col", "range", "temperature"}
 	if len(fields) != len(names) {

@@ -9,11 +9,11 @@ import (
 )
 
 // Difference is the first cell, in row-major order, in which a result differs from the sequential
-// sweep. Rows and columns count from 1, as those inside of the border do.
+// sweep. Rows and columns count from 1, without the border.
 type Difference struct {
 	Row, Col  int
 	Got, Want float64
-	Cells     int // how many differ in all
+	Cells     int // number of differing cells
 }
 
 func (d *Difference) Error() string {
@@ -21,8 +21,8 @@ func (d *Difference) Error() string {
 		d.Row, d.Col, d.Got, math.Float64bits(d.Got), d.Want, math.Float64bits(d.Want), d.Cells)
 }
 
-// Compare holds got, the inner cells of the whole matrix row after row, against want, bit by bit.
-// It returns nil if they are equal.
+// Compare compares got, the inner cells of the whole matrix in row-major order, with want, bit by
+// bit. It returns nil if they are equal.
 func Compare(got []float64, want *Grid) *Difference {
 	var d *Difference
 	for r := range want.Rows {

@@ -61,7 +61,7 @@ func TestInitWarmsTheBorderOnly(t *testing.T) {
 	require.InDelta(t, 2.5*(1-1.0/11), at(1, 0), 1e-12)
 }
 
-// The ranks together start with what one rank starts with.
+// The initial states of all ranks together equal that of a single rank.
 func TestInitIsTheSameForAllCuts(t *testing.T) {
 	whole := New(Round(12, 10, 1, 2, 5), 0)
 	whole.Init(twoSources)
@@ -79,7 +79,7 @@ func TestInitIsTheSameForAllCuts(t *testing.T) {
 	}
 }
 
-// Blocks in row-major order are the sweep, for all kernels.
+// Updating all blocks in row-major order equals a sweep.
 func TestBlocksMakeASweep(t *testing.T) {
 	rng := rand.New(rand.NewPCG(5, 6))
 	l := Round(40, 48, 1, 20, 24)

@@ -3,8 +3,8 @@
 
 package grid
 
-// Layout says how the matrix is cut: into ranks by rows, and within a rank into blocks. The border
-// around the matrix does not count as rows or columns.
+// Layout is the partition of the matrix: into ranks by rows, and within a rank into blocks. The
+// border around the matrix does not count as rows or columns.
 type Layout struct {
 	Rows, Cols         int // of the whole matrix
 	Ranks              int

@@ -5,15 +5,15 @@ package grid
 
 import "math"
 
-// Source is a heat source: it warms the cells of the border that are within Range of it.
+// Source is a heat source: it warms the cells of the border within its Range.
 type Source struct {
 	Row, Col    float64 // position as a fraction of the matrix, 0 to 1
-	Range       float64 // distance at which its warmth ends, in the same unit, above 0
+	Range       float64 // distance at which its effect ends, in the same unit, above 0
 	Temperature float64 // added at distance 0, falling linearly to nothing at Range
 }
 
-// Init sets the start of the run: cold inside, the border warmed by the sources. Corners are part
-// of the upper and lower border.
+// Init sets the initial state: 0 inside, and the border as the sources warm it. Corners are part of
+// the upper and lower border.
 func (g *Grid) Init(sources []Source) {
 	clear(g.Cells)
 	rows := g.RankRows()
@@ -34,14 +34,15 @@ func (g *Grid) Init(sources []Source) {
 	}
 }
 
-// fraction is the position of outer index i, 0 to n+1, between 0 and 1.
+// fraction is the position of outer index i, 0 to n+1, as a fraction between 0 and 1.
 func fraction(i, n int) float64 { return float64(i) / float64(n+1) }
 
-// warmth is what all sources together add at a point.
+// warmth is the sum of the effects of all sources at a point.
 func warmth(sources []Source, row, col float64) float64 {
 	var sum float64
 	for _, s := range sources {
-		// The conversions keep the result the same on all architectures: no fused multiply-add.
+		// The conversions forbid fused multiply-add, so that the result is the same on all
+		// architectures.
 		d := math.Sqrt(float64((row-s.Row)*(row-s.Row)) + float64((col-s.Col)*(col-s.Col)))
 		if d <= s.Range {
 			sum += float64((s.Range - d) / s.Range * s.Temperature)

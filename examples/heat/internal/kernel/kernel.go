@@ -9,7 +9,7 @@ type Rect struct {
 	Rows, Cols int
 }
 
-// Func updates the cells of r once, in row-major order of dependence, in the matrix m whose rows
-// are stride elements apart. The cells around r (one on each side) are read. It panics if they are
-// not inside m.
+// Func updates the cells of r once, in an order equivalent to row-major order, in the matrix m
+// whose rows are stride elements apart. It reads the cells around r (one on each side). It panics
+// if they are not inside m.
 type Func func(m []float64, stride int, r Rect)

@@ -12,7 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// sweep is the formula with explicit indices, so that Naive has something to be tested against.
+// sweep is the formula with explicit indices, to test Naive.
 func sweep(m []float64, stride int, r Rect) {
 	for i := r.Row; i < r.Row+r.Rows; i++ {
 		for j := r.Col; j < r.Col+r.Cols; j++ {
@@ -42,8 +42,8 @@ func requireSameBits(t *testing.T, want, got []float64, stride int) {
 	}
 }
 
-// Every shape up to 20x40 plus large ones, at an offset in a larger matrix: the same bits inside,
-// nothing written outside.
+// All shapes up to 20x40 and some large ones, at an offset in a larger matrix: all kernels give the
+// same bits, and write nothing outside.
 func TestKernelsAgree(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 2))
 	shapes := [][2]int{{64, 64}, {256, 256}, {100, 333}, {1, 1000}, {1000, 1}, {17, 129}, {129, 17}}
@@ -68,7 +68,7 @@ func TestKernelsAgree(t *testing.T) {
 	}
 }
 
-// Several sweeps cut into blocks give what several whole sweeps give.
+// Several sweeps block by block equal several whole sweeps.
 func TestBlocksComposeToSweep(t *testing.T) {
 	rng := rand.New(rand.NewPCG(3, 4))
 	const rows, cols, stride = 48, 60, 62

@@ -3,8 +3,7 @@
 
 package kernel
 
-// Naive sweeps row after row, as the formula reads. It is the definition that the other kernels are
-// tested against.
+// Naive sweeps row by row, exactly as in the formula. The other kernels are tested against it.
 func Naive(m []float64, stride int, r Rect) {
 	if r.Cols <= 0 {
 		return

@@ -27,7 +27,7 @@ func Names() []string {
 	return names
 }
 
-// ByName finds a kernel.
+// ByName returns a kernel by its name.
 func ByName(name string) (Func, error) {
 	for _, k := range kernels {
 		if k.name == name {

@@ -3,9 +3,9 @@
 
 package kernel
 
-// Row sweeps row after row like Naive, but carries the western value in a variable, which is what
-// an optimising compiler makes of Naive: one addition and one multiplication per cell on the chain,
-// no memory.
+// Row sweeps row by row like Naive, but keeps the western value in a variable, as an optimizing
+// compiler would: one addition and one multiplication per cell are on the chain, and no memory
+// access.
 func Row(m []float64, stride int, r Rect) {
 	if r.Cols <= 0 {
 		return

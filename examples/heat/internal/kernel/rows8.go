@@ -3,7 +3,7 @@
 
 package kernel
 
-// Rows8 sweeps strips of eight rows. What does not fill a strip is swept by Row.
+// Rows8 sweeps strips of eight rows. Row sweeps the remaining rows.
 func Rows8(m []float64, stride int, r Rect) {
 	row := r.Row
 	if r.Cols >= edge {
@@ -17,10 +17,10 @@ func Rows8(m []float64, stride int, r Rect) {
 	Row(m, stride, Rect{row, r.Col, r.Row + r.Rows - row, r.Cols})
 }
 
-// lanes8 is the middle of a strip whose first cell has index at: n steps, in each of which row i
+// middle8 sweeps the middle of a strip whose first cell has index at, in n steps: in each, row i
 // updates its column 14-2i+step. The columns before that are up to date.
 //
-// w is a row's latest value, the western neighbour of its next cell; v is the one before, the
+// w is a row's latest value, the western neighbour of its next cell; v is the value before it, the
 // northern neighbour of the next row's next cell.
 func middle8(m []float64, stride, at, n int) {
 	w0, w1, w2, w3 := m[at+0*stride+13], m[at+1*stride+11], m[at+2*stride+9], m[at+3*stride+7]
@@ -28,9 +28,10 @@ func middle8(m []float64, stride, at, n int) {
 	v0, v1, v2, v3 := m[at+0*stride+12], m[at+1*stride+10], m[at+2*stride+8], m[at+3*stride+6]
 	v4, v5, v6 := m[at+4*stride+4], m[at+5*stride+2], m[at+6*stride+0]
 
-	// Slice i starts at the cell that row i updates first, so one index serves all rows; all are
-	// equally long, so the loop's own comparison proves every access in bounds. For row i, x[k-2]
-	// is the cell, x[k-1] its eastern neighbour, and x[k] is south of the cell of row i-1.
+	// Slice xi starts at the first cell that row i updates, so one index serves all rows. All
+	// slices have the same length, so the loop's comparison proves every index in bounds. For row
+	// i, x[k-2] is the cell, x[k-1] its eastern neighbour, and x[k] is south of the cell of row
+	// i-1.
 	n2 := n + 2
 	north := m[at-stride+12:][:n2]
 	x0 := m[at+0*stride+14:][:n2]

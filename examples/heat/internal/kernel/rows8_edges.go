@@ -4,21 +4,20 @@
 package kernel
 
 const (
-	// inFlight is the number of rows that Rows8 works on at once. Measured: from four rows (latency
-	// of the additions not hidden) to seven the speed grows; with eight it stands at the bound,
-	// which is two additions per cycle; more rows do not fit into the registers.
+	// inFlight is the number of rows that Rows8 updates at once. Measured: the speed grows from
+	// four rows (which do not hide the latency of the additions) to seven. With eight it is at the
+	// limit of two additions per cycle. More rows do not fit into the registers.
 	inFlight = 8
-	// lag is the number of columns that a row stays behind the row above. One would do for
-	// correctness; with two, the northern value was computed two steps ago, and the way through it
-	// is off the critical path.
+	// lag is the number of columns by which a row stays behind the row above. One would be correct.
+	// With two, the northern value was computed two steps ago and is off the critical path.
 	lag = 2
 	// edge is the width of the triangles at both ends of a strip.
 	edge = lag * (inFlight - 1)
 )
 
-// The two ends of a strip of eight rows, where not all of them run. The cells are written out, step
-// by step as in lanes8: in loops as short as these, the mispredicted ends would cost more than the
-// work.
+// The two ends of a strip of eight rows, where not all rows have a cell to update. The cells are
+// written out step by step as in middle8: in such short loops, mispredicted loop ends would cost
+// more than the work.
 
 // leftEdge8 updates the first 14-2i cells of row i; at is the index of the strip's first cell.
 func leftEdge8(m []float64, stride, at int) {

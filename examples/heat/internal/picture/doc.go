@@ -8,6 +8,6 @@
 //	m.Add(0, row, col, cells) // any pieces of rows, in any order, until every frame is whole
 //	err := m.Encode(w)
 //
-// A Movie keeps its frames scaled, so that it takes the same memory however large the matrix is. It
-// is not safe for concurrent use.
+// A Movie stores scaled frames, so its memory does not depend on the size of the matrix. It is not
+// safe for concurrent use.
 package picture

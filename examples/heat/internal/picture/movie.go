@@ -22,18 +22,18 @@ const (
 	lastDelay  = 250
 )
 
-// Movie collects the frames of an animation. Cells of a matrix that is larger than the picture are
-// averaged over the area of a pixel; cells of a small one are drawn as squares of pixels.
+// Movie collects the frames of an animation. If the matrix is larger than the picture, cells are
+// averaged over the area of a pixel. In a small matrix, a cell is a square of pixels.
 type Movie struct {
 	rows, cols    int // of the matrix
-	height, width int // of the sums: at most one per cell
+	height, width int // size of the array of sums: at most one sum per cell
 	zoom          int // pixels per sum, in both directions
 	frames        [][]float64
 	weight        []float64 // cells per sum, the same for all frames
-	scale         scale     // over all cells of all frames, not averages
+	scale         scale     // range of all cells of all frames, not of averages
 }
 
-// NewMovie starts a movie of a matrix.
+// NewMovie returns an empty movie of a matrix.
 func NewMovie(rows, cols, frames int) *Movie {
 	m := &Movie{rows: rows, cols: cols, height: rows, width: cols, scale: emptyRange(movieColours)}
 	if side := max(rows, cols); side > maxSide {
@@ -56,7 +56,7 @@ func NewMovie(rows, cols, frames int) *Movie {
 	return m
 }
 
-// Add draws cells into a frame, a piece of the given row that starts at column col.
+// Add adds cells to a frame: a part of a row that starts at column col.
 func (m *Movie) Add(frame, row, col int, cells []float64) {
 	sums := m.frames[frame][row*m.height/m.rows*m.width:][:m.width]
 	for i, x := range cells {
@@ -93,7 +93,7 @@ func (m *Movie) Encode(w io.Writer) error {
 	return buf.Flush()
 }
 
-// draw makes the picture of a frame.
+// draw returns the picture of a frame.
 func (m *Movie) draw(sums []float64, palette color.Palette) *image.Paletted {
 	img := image.NewPaletted(image.Rect(0, 0, m.width*m.zoom, m.height*m.zoom), palette)
 	for y := range img.Rect.Dy() {

@@ -13,9 +13,9 @@ import (
 // ppmColours is the length of the ramp of images.
 const ppmColours = 1024
 
-// EncodePPM writes a matrix as an image in the text form of PPM (P3), a pixel per cell, coloured
-// from the coldest to the warmest cell. row returns the cells of a row; it is called twice for
-// each, in order.
+// EncodePPM writes a matrix as an image in the text form of PPM (P3), with a pixel per cell,
+// coloured from the coldest to the warmest cell. row returns the cells of a row; EncodePPM calls it
+// twice for each row, in order.
 func EncodePPM(w io.Writer, rows, cols int, row func(r int) []float64) error {
 	s := emptyRange(ppmColours)
 	for r := range rows {

@@ -8,7 +8,7 @@ import (
 	"math"
 )
 
-// ramp is the heat palette in n steps: blue, cyan, green, yellow, red, with equal distances.
+// ramp returns the heat palette in n steps: blue, cyan, green, yellow, red, at equal distances.
 func ramp(n int) []color.RGBA {
 	stops := [][3]float64{{0, 0, 255}, {0, 255, 255}, {0, 255, 0}, {255, 255, 0}, {255, 0, 0}}
 	colours := make([]color.RGBA, n)
@@ -28,14 +28,14 @@ type scale struct {
 	n         int
 }
 
-// emptyRange is the start for widen.
+// emptyRange returns an empty scale, for widen.
 func emptyRange(n int) scale { return scale{math.Inf(1), math.Inf(-1), n} }
 
 func (s *scale) widen(x float64) {
 	s.low, s.high = min(s.low, x), max(s.high, x)
 }
 
-// index is 0 to n-1. A range of one value, or of none, is all cold.
+// index returns 0 to n-1. It is 0 if the range is empty or a single value.
 func (s *scale) index(x float64) int {
 	if !(s.high > s.low) {
 		return 0

@@ -14,21 +14,20 @@ import (
 )
 
 const (
-	// HeaderBytes is the size of the header: a page, so that blocks behind it are aligned.
+	// HeaderBytes is the size of the header: a page, so that the blocks after it are aligned.
 	HeaderBytes = 4096
 	// Version of the layout of header and snapshots.
 	Version = 1
 
 	magic     = "weftheat"
 	cellBytes = 8
-	headerLen = len(magic) + 4 + 4 + 8*8 // up to the checksum
-	// maxExtent bounds each number of the header, and maxBytes their products, so that nothing
-	// overflows.
+	headerLen = len(magic) + 4 + 4 + 8*8 // length without the checksum
+	// maxExtent bounds each number in the header, and maxBytes their products, to prevent overflow.
 	maxExtent = 1 << 31
 	maxBytes  = 1 << 50
 )
 
-// ErrHeader is wrapped by all errors about a header.
+// ErrHeader is wrapped by all errors about headers.
 var ErrHeader = errors.New("not the header of a heat window")
 
 // Header describes the snapshots of a window.
@@ -48,7 +47,7 @@ func (h *Header) RegionBytes(rank int) int {
 	return h.base(rank) + h.Snapshots*h.Layout.RankCells()*cellBytes
 }
 
-// base is where a rank's first snapshot begins.
+// base is the offset of a rank's first snapshot in its region.
 func (h *Header) base(rank int) int {
 	if rank == 0 {
 		return HeaderBytes
@@ -56,7 +55,7 @@ func (h *Header) base(rank int) int {
 	return 0
 }
 
-// Offset is where block (r, c) of a rank is in the rank's region, in one of the snapshots.
+// Offset is the offset of block (r, c) of a rank in the rank's region, in one of the snapshots.
 func (h *Header) Offset(rank, snapshot, r, c int) int {
 	l := h.Layout
 	return h.base(rank) + (snapshot*l.RankCells()+(r*l.BlockCols()+c)*l.BlockCells())*cellBytes
@@ -74,7 +73,7 @@ func (h *Header) Encode() []byte {
 	return b[:HeaderBytes]
 }
 
-// Decode reads a page and checks all that later code relies on.
+// Decode decodes a page, and checks everything on which later code relies.
 func Decode(b []byte) (*Header, error) {
 	if len(b) < HeaderBytes {
 		return nil, fmt.Errorf("%w: %d bytes, at least %d are needed", ErrHeader, len(b), HeaderBytes)
@@ -108,7 +107,7 @@ func (h *Header) numbers() []*int {
 	return []*int{&l.Rows, &l.Cols, &l.Ranks, &l.RowBlock, &l.ColBlock, &h.Snapshots, &h.Freq, &h.Timesteps}
 }
 
-// check holds the numbers against each other.
+// check checks that the numbers are consistent.
 func (h *Header) check() error {
 	l := h.Layout
 	if round := grid.Round(l.Rows, l.Cols, l.Ranks, l.RowBlock, l.ColBlock); round != l {

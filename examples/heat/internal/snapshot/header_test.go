@@ -78,7 +78,7 @@ func TestDecodeErrors(t *testing.T) {
 	require.ErrorContains(t, err, "are too much")
 }
 
-// Whatever bytes come, Decode answers, and what it accepts can be addressed.
+// Decode returns for any bytes, and the offsets of a header that it accepts are in range.
 func FuzzDecode(f *testing.F) {
 	f.Add(newTestHeader().Encode()[:headerLen])
 	f.Fuzz(func(t *testing.T, in []byte) {

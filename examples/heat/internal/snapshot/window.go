@@ -13,14 +13,14 @@ import (
 	"weft/nam"
 )
 
-// Create makes the window for the snapshots that head describes. With epoch each snapshot is forced
-// to the disk when it is complete. Collective over all ranks of its layout.
+// Create makes the window for the snapshots that head describes. With epoch, each complete snapshot
+// is forced to the disk. It is collective over all ranks of head's layout.
 func Create(s *nam.Store, c *comm.Comm, head *Header, name string, epoch bool) (*nam.Win, error) {
 	sync := nam.SyncProcess
 	if epoch {
 		sync = nam.SyncEpoch
 	}
-	// Prefault, so that the run does not pay for the page faults of its first visit to each page.
+	// Prefault moves the page faults of the first access to each page out of the run.
 	return s.Allocate(c, head.RegionBytes(c.Rank()), 1,
 		nam.ManagedContiguous, nam.Persistent, nam.Name(name), nam.Prefault(true), sync)
 }
@@ -28,15 +28,14 @@ func Create(s *nam.Store, c *comm.Comm, head *Header, name string, epoch bool) (
 // Reader reads the complete snapshots of a window.
 type Reader struct {
 	Header   Header
-	Complete int // how many snapshots are complete; those are read
-	// and how many more the run has counted, which the stop of the machine may have left without
-	// their data
+	Complete int // number of complete snapshots, which can be read
+	// number of further snapshots that the run has completed, but whose data may not be on the disk
 	Unsynced int
 	win      *nam.Win
 }
 
-// Read attaches to a window by name and calls f with a Reader, which must not be used afterwards.
-// The window may be in use by the run that writes it: what is complete does not change any more.
+// Read attaches to a window by name and calls f with a Reader, which must not be used afterwards. A
+// run may be writing to the window: complete snapshots do not change any more.
 func Read(ctx context.Context, s *nam.Store, name string, f func(r *Reader) error) error {
 	return comm.Run(ctx, comm.Config{Ranks: 1}, func(c *comm.Comm) error {
 		win, err := s.Attach(c, name, nam.ReadOnly(true))
@@ -64,7 +63,7 @@ func Read(ctx context.Context, s *nam.Store, name string, f func(r *Reader) erro
 	})
 }
 
-// open reads the header and holds it against the window.
+// open reads the header and compares it with the window.
 func (r *Reader) open() error {
 	epochs := r.win.Epochs()
 	if epochs < 2 {
@@ -96,7 +95,7 @@ func (r *Reader) open() error {
 	return nil
 }
 
-// get reads a piece of a region.
+// get reads a part of a region.
 func (r *Reader) get(dst comm.Buffer, rank, at int) error {
 	if err := r.win.Fence(0); err != nil {
 		return err
@@ -107,7 +106,7 @@ func (r *Reader) get(dst comm.Buffer, rank, at int) error {
 	return r.win.Fence(0)
 }
 
-// Rows calls f with pieces of rows until all of a snapshot has been seen; rows and columns count
+// Rows calls f with parts of rows until the whole snapshot has been passed; rows and columns count
 // from 0. It needs memory for a row of blocks.
 func (r *Reader) Rows(n int, f func(row, col int, cells []float64)) error {
 	l := r.Header.Layout
@@ -123,7 +122,7 @@ func (r *Reader) Rows(n int, f func(row, col int, cells []float64)) error {
 	return nil
 }
 
-// deal calls f for each row of each block of a row of blocks.
+// deal calls f for each row of each block in a row of blocks.
 func (r *Reader) deal(buf []float64, row int, l grid.Layout, f func(row, col int, cells []float64)) {
 	for bc := range l.BlockCols() {
 		block := buf[bc*l.BlockCells():][:l.BlockCells()]

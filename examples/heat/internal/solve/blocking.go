@@ -11,9 +11,9 @@ const (
 	tagDown
 )
 
-// blockingStep makes one step. The ranks come in order, each some columns of time behind the one
-// above; nobody can wait in a circle, since a rank's first send is what the rank above receives
-// last before it computes.
+// blockingStep makes one time step. The ranks form a pipeline: each rank computes after the rank
+// above. The waits cannot form a cycle, because a rank's first send is the last receive of the rank
+// above before that rank computes.
 func (s *Solver) blockingStep() error {
 	g, c := s.cfg.Grid, s.cfg.Comm
 	up, down := g.Rank-1, g.Rank+1

@@ -7,11 +7,11 @@
 //	itampi    a task per block and step, a task per message; messages by Isend and Irecv, bound by Iwait
 //	tampirma  the same tasks; halo rows by puts into windows, between fences that are bound by Iwait
 //
-// # Who waits for whom
+// # Order of the tasks
 //
-// A cell of step t needs its northern and western neighbour of step t and its southern and eastern
-// one of step t-1. Blocks inherit that. Each block has a sentinel, which stands for its cells in
-// task accesses, and so has each piece of a ghost row:
+// A cell of step t needs its northern and western neighbours of step t, and its southern and
+// eastern neighbours of step t-1. The same holds for blocks. Each block, and each piece of a ghost
+// row, has a sentinel, which stands for its cells in the accesses of tasks:
 //
 //	compute (R,C)        in: the four neighbours' sentinels     inout: its own
 //	send first row up    in: sentinel (1,C)                     before compute (1,C) of the same step
@@ -20,11 +20,12 @@
 //	send last row down   in: sentinel (n,C)                     after compute (n,C)
 //	snapshot             in: all sentinels                      see snapshot.go
 //
-// Order of creation decides the meaning of the accesses, and nothing waits but at the very end, so
-// time steps overlap as far as the data allow. Creation is not step by step, though: see order.go.
+// The order of creation decides the meaning of the accesses. The creator waits only at the very
+// end, so time steps overlap as far as the data allows. Tasks are not created step by step: see
+// order.go.
 //
 // # State
 //
-// A Solver belongs to one rank. Its methods are called by the rank's goroutine; its tasks run
-// wherever the shared task runtime puts them, and touch the grid only as their accesses say.
+// A Solver belongs to one rank. Only the rank's goroutine calls its methods. Its tasks run on any
+// slot of the shared task runtime, and access the grid only as declared.
 package solve

@@ -10,13 +10,13 @@ import (
 	"weft/task"
 )
 
-// messageHalo is the halo of itampi: one message per column block and direction, whose tag is the
-// column block. The messages of one column block and direction keep their order, since the
-// sentinels order the tasks that send them, and those that receive them; and the sender is part of
-// what is matched.
+// messageHalo is the halo of itampi: one message per column block and direction, with the column
+// block as tag. The messages of one column block and direction keep their order, since the
+// sentinels order the tasks that send them and the tasks that receive them. Messages of the two
+// neighbours match by their senders.
 type messageHalo struct {
 	comm *comm.Comm
-	// One body per column block, made at the first use.
+	// One body per column block, created at the first use.
 	sendUp, recvUp, recvDown, sendDown []func(*task.Task) error
 }
 
@@ -63,7 +63,7 @@ func (h *messageHalo) afterLastRow(w *sweep) {
 	}
 }
 
-// bodies makes the tasks that send or receive the pieces of a row, one per column block.
+// bodies returns the bodies that send or receive the pieces of a row, one per column block.
 func (h *messageHalo) bodies(w *sweep, row, peer int, start func(comm.Buffer, int, int) *comm.Request) []func(*task.Task) error {
 	b := make([]func(*task.Task) error, w.grid.BlockCols())
 	for c := range b {

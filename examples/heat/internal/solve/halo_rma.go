@@ -14,30 +14,30 @@ import (
 	"weft/task"
 )
 
-// windowHalo is the halo of tampirma. Two neighbours share a communicator, and over it as many
-// windows as asked for, each of which holds a part of both sides' ghost rows: an equal number of
-// column blocks. Windows of different parts make progress independently.
+// windowHalo is the halo of tampirma. Two neighbours share a communicator, and on it cfg.Wins
+// windows. Each window has a part of both sides' ghost rows: an equal number of column blocks.
+// Windows of different parts make progress independently.
 //
-// A transfer is one task at each end. The sender's opens an epoch, puts its pieces and closes the
-// epoch; the receiver's opens and closes it. Both fences are started at once and bound to the task
-// by Iwait, so the puts are queued behind the first fence and nobody waits in the task. Per step
-// and window there is one transfer in either direction, so both ends make the same fences, four a
-// step, and in the same order, since all tasks of a window at one end have it as inout.
+// A transfer is one task at each end. The sender's task opens an epoch, puts its pieces and closes
+// the epoch. The receiver's task opens and closes the epoch. Both fences are started at once and
+// bound to the task by Iwait. So the puts are queued after the first fence, and no task waits. Per
+// step and window there is one transfer in each direction. So both ends make the same four fences
+// per step, and in the same order, since all tasks of a window at one end have it as inout.
 //
-// The epoch between a closing fence and the next opening one is empty: what a receiver has read as
-// its ghost row nobody writes until it opens the next epoch itself.
+// The epoch between a closing fence and the next opening fence is empty: no rank writes a ghost row
+// between its transfer and the next epoch that the receiver itself opens.
 type windowHalo struct {
-	up, down *edge // nil where there is no neighbour
+	up, down *edge // nil if there is no neighbour
 }
 
 // edge is the boundary to one neighbour.
 type edge struct {
 	peer  int        // the neighbour's rank in the windows
 	ghost int        // row of the grid that the neighbour writes
-	own   int        // row of the grid that goes to the neighbour
+	own   int        // row of the grid that is put to the neighbour
 	parts []*rma.Win // one window per part of the row
-	mine  []sentinel // of the blocks with the own row
-	halo  []sentinel // of the ghost row
+	mine  []sentinel // sentinels of the blocks that contain the row own
+	halo  []sentinel // sentinels of the ghost row
 	send  []func(*task.Task) error
 	recv  []func(*task.Task) error
 }
@@ -45,7 +45,8 @@ type edge struct {
 // newWindowHalo is collective over c.
 func newWindowHalo(c *comm.Comm, g *grid.Grid, wins int) (*windowHalo, error) {
 	h := &windowHalo{}
-	// Pairs (0,1), (2,3), ... and then (1,2), (3,4), ...: each rank is in at most one of each.
+	// First the pairs (0,1), (2,3), ..., then (1,2), (3,4), ...: each rank is in at most one pair
+	// of each.
 	for odd := range 2 {
 		pair, err := c.Split((g.Rank+odd)/2, g.Rank)
 		if err != nil {
@@ -74,8 +75,8 @@ func newWindowHalo(c *comm.Comm, g *grid.Grid, wins int) (*windowHalo, error) {
 	return h, nil
 }
 
-// free is collective. Rank 0 begins, and each rank joins the one above before it meets the one
-// below.
+// free is collective. Each rank frees the windows shared with the rank above first. So rank 0
+// begins, and the ranks follow in order.
 func (h *windowHalo) free() error {
 	var errs []error
 	for _, e := range []*edge{h.up, h.down} {
@@ -113,7 +114,7 @@ func (h *windowHalo) afterLastRow(w *sweep) {
 	}
 }
 
-// prepare makes the bodies for a run, whose sentinels are those of w.
+// prepare creates the bodies for a run with the sentinels of w, unless they exist.
 func (e *edge) prepare(w *sweep, mine, halo int) {
 	if len(e.mine) > 0 && &e.mine[0] == &w.reps[mine][0] {
 		return
@@ -138,12 +139,12 @@ func (e *edge) prepare(w *sweep, mine, halo int) {
 	}
 }
 
-// spawnSend spawns a task per part that reads the blocks with the own row.
+// spawnSend spawns a task per part, which reads the blocks with the row own.
 func (e *edge) spawnSend(w *sweep, label string) {
 	e.spawn(w, label, e.send, e.mine, deps.In[sentinel])
 }
 
-// spawnRecv spawns a task per part that overwrites the ghost row.
+// spawnRecv spawns a task per part, which overwrites the ghost row.
 func (e *edge) spawnRecv(w *sweep, label string) {
 	e.spawn(w, label, e.recv, e.halo, deps.Out[sentinel])
 }

@@ -13,27 +13,28 @@ import (
 	"weft/task"
 )
 
-// Window is what snapshots are written to: a window with a region per rank, displacements in bytes.
+// Window is a window for snapshots: one region per rank, displacements in bytes.
 type Window interface {
 	Put(src comm.Buffer, rank, disp int) error
 	Fence(assert rma.Assert) error
 	Ifence(assert rma.Assert) *comm.Request
 }
 
-// Snapshot saves the matrix of one rank, time after time. The ranks make the same calls in the same
+// Snapshot saves the matrix of one rank repeatedly. All ranks must make the same calls in the same
 // order.
 type Snapshot struct {
 	win  Window
 	head snapshot.Header
-	next int // the snapshot to make
+	next int // number of the next snapshot
 }
 
-// NewSnapshot starts with snapshot 0. The window's regions are as head says.
+// NewSnapshot returns a Snapshot that begins with snapshot 0. The window's regions must be as head
+// says.
 func NewSnapshot(win Window, head snapshot.Header) *Snapshot {
 	return &Snapshot{win: win, head: head}
 }
 
-// Blocking saves the matrix before it returns: the variant mpi.
+// Blocking saves the matrix before it returns: for the variant mpi.
 func (s *Snapshot) Blocking(g *grid.Grid) error {
 	if err := s.win.Fence(0); err != nil {
 		return err
@@ -52,24 +53,25 @@ func (s *Snapshot) Blocking(g *grid.Grid) error {
 	return s.win.Fence(0)
 }
 
-// spawn makes the tasks that save the matrix as it is at this point of the creation order.
+// spawn spawns the tasks that save the matrix as it is at this point of the creation order.
 //
 //	open an epoch                       inout: the window
 //	put a block       in: the block     concurrent: the window
 //	close the epoch   in: all blocks    inout: the window
 //
-// The fences are bound to their tasks by Iwait, so nobody waits for them but the tasks that need
-// the window or are about to change a block. The last task holds the blocks because the source of a
-// put must not change before the fence: a window may copy later than Put returns. The first one
-// needs no block: an epoch can be open before there is something to put. So the fence is over when
-// the step is, and each block is put as soon as it is computed, while it is in the cache; with all
-// blocks as input here too, as in the original, snapshots cost half as much again.
+// The fences are bound to their tasks by Iwait. So only tasks that need the window, or that
+// overwrite a block, wait for the fences. The last task has the blocks as in, because the source of
+// a put must not change before the fence: a window may copy after Put has returned. The first task
+// needs no block: an epoch can be open before there is something to put. So the opening fence is
+// complete by the end of the step, and each block is put as soon as it is computed, while it is in
+// the cache. With all blocks as in for the first task too, as in the original program, snapshots
+// cost half as much again.
 //
-// All of them go before the tasks of the waves, if those have an order. Otherwise, as the youngest,
-// they would come last: the epoch would be opened when all blocks are computed, and the puts would
-// be one more pass over a matrix that does not fit into the cache. Measured with 2048 x 2048 cells
-// in blocks of 256 x 256: a put began 3 to 5 ms after its block was computed, and took 70 to 110 µs
-// instead of 45 to 60.
+// All these tasks have priority over those of the waves, if waves have priorities. Otherwise, being
+// the youngest, they would run last: the epoch would be opened after all blocks are computed, and
+// the puts would be one more pass over a matrix that does not fit into the cache. Measured with
+// 2048 x 2048 cells in blocks of 256 x 256: a put began 3 to 5 ms after its block was computed, and
+// took 70 to 110 µs instead of 45 to 60.
 func (s *Snapshot) spawn(w *sweep) {
 	fence := func(t *task.Task) error { return tampi.Iwait(t, s.win.Ifence(0)) }
 	all := []deps.Access{deps.InOut(s)} // s stands for the window
@@ -96,7 +98,7 @@ func (s *Snapshot) spawn(w *sweep) {
 	s.next++
 }
 
-// putHeader puts the header, if this is rank 0 and snapshot n is the first.
+// putHeader puts the header, at rank 0 and for the first snapshot.
 func (s *Snapshot) putHeader(g *grid.Grid, n int) error {
 	if g.Rank != 0 || n > 0 {
 		return nil
@@ -104,7 +106,7 @@ func (s *Snapshot) putHeader(g *grid.Grid, n int) error {
 	return s.win.Put(comm.Of(s.head.Encode()), 0, 0)
 }
 
-// putBlock puts block (r, c) where it belongs in snapshot n, straight from the matrix.
+// putBlock puts block (r, c) into snapshot n, directly from the matrix.
 func (s *Snapshot) putBlock(g *grid.Grid, n, r, c int) error {
 	b := g.Block(r, c)
 	src := comm.Vector(g.Cells[g.At(b.Row, b.Col):], b.Rows, b.Cols, g.Stride)

@@ -20,7 +20,7 @@ import (
 	"weft/task"
 )
 
-// logWindow writes down what is put where, and copies nothing.
+// logWindow logs the displacements of puts, and copies nothing.
 type logWindow struct{ put func(disp int) }
 
 func (w logWindow) Put(_ comm.Buffer, _, disp int) error {
@@ -36,8 +36,8 @@ func (w logWindow) Ifence(rma.Assert) *comm.Request {
 	return r
 }
 
-// With one worker, the next thing after the computation of a block that is to be saved is its put:
-// nothing else has gone through the cache.
+// With one worker, the task after the computation of a block that is to be saved is the block's
+// put: no other task has used the cache between them.
 func TestBlocksArePutWhenTheyAreComputed(t *testing.T) {
 	const blocks, freq, steps = 8, 2, 5
 	l := grid.Round(1536, 1536, 1, 1536/blocks, 1536/blocks)

@@ -40,8 +40,8 @@ func (w countingWindow) Ifence(a rma.Assert) *comm.Request {
 	return w.Win.Ifence(a)
 }
 
-// Every snapshot of every variant holds the bits of the sequential sweep after so many steps, where
-// the header says.
+// Every snapshot of every variant equals the sequential sweep after its number of steps, bit by
+// bit, at the offsets of the header.
 func TestSnapshotsEqualSequentialSweep(t *testing.T) {
 	for _, variant := range conf.Variants {
 		for _, ranks := range []int{1, 2, 3, 7} {

@@ -26,7 +26,7 @@ var sources = []grid.Source{
 	{Row: 0.3, Col: 1, Range: 0.5, Temperature: -7},
 }
 
-// sequential is the matrix after some steps of the definition.
+// sequential returns the matrix after some steps of the naive kernel.
 func sequential(l grid.Layout, steps int) *grid.Grid {
 	l.Ranks = 1
 	g := grid.New(l, 0)
@@ -37,8 +37,8 @@ func sequential(l grid.Layout, steps int) *grid.Grid {
 	return g
 }
 
-// runRanks makes a run, all of which must be legal for the checker of recordings, and returns the
-// inner cells of the whole matrix.
+// runRanks makes a run, whose recording must be legal, and returns the inner cells of the whole
+// matrix.
 func runRanks(t *testing.T, variant string, l grid.Layout, workers, wins, steps int, plan func(c *comm.Comm) Plan) []float64 {
 	t.Helper()
 	rec := oracle.New(t)
@@ -85,7 +85,8 @@ var shapes = []shape{
 	{64, 48, 16, 24, 12}, // blocks that the fast kernel fills
 }
 
-// Every variant, rank count, worker count and shape gives the bits of the sequential sweep.
+// For every variant, number of ranks, number of workers and shape, the result equals the sequential
+// sweep bit by bit.
 func TestVariantsEqualSequentialSweep(t *testing.T) {
 	for _, variant := range conf.Variants {
 		for _, ranks := range []int{1, 2, 3, 7} {
@@ -110,7 +111,7 @@ func TestVariantsEqualSequentialSweep(t *testing.T) {
 	}
 }
 
-// Progress is called once per step, whoever computes.
+// Progress is called once per step, in every variant.
 func TestProgressCountsSteps(t *testing.T) {
 	for _, variant := range conf.Variants {
 		var n atomic.Int64
@@ -122,7 +123,7 @@ func TestProgressCountsSteps(t *testing.T) {
 	}
 }
 
-// A kernel that panics on one rank ends the run of all with that error, in every variant.
+// A kernel that panics on one rank ends the run of all ranks with that error, in every variant.
 func TestFailureEndsTheRun(t *testing.T) {
 	for _, variant := range conf.Variants {
 		rec := oracle.New(t)
@@ -153,7 +154,7 @@ func TestUnknownVariant(t *testing.T) {
 	require.ErrorContains(t, err, `unknown variant "omp": choose one of`)
 }
 
-// The order of creation is a legal one, and complete: brute force over small cases.
+// The order of creation is legal and complete: all small cases.
 func TestWavesRespectDependences(t *testing.T) {
 	for rows := 1; rows <= 6; rows++ {
 		for steps := 1; steps <= 9; steps++ {

@@ -13,7 +13,7 @@ import (
 	"weft/task"
 )
 
-// Config is what a Solver is made of.
+// Config configures a Solver.
 type Config struct {
 	Comm    *comm.Comm    // all ranks of the grid's layout
 	Runtime *task.Runtime // shared by the ranks of the process; not needed by mpi
@@ -29,8 +29,8 @@ type Solver struct {
 	halo halo // of the task variants
 }
 
-// halo exchanges the edge rows with the neighbours. Its methods spawn tasks; each is called once
-// per step, at the point of the creation order that its name says.
+// halo exchanges the edge rows with the neighbours. Its methods spawn tasks. Each is called once
+// per step, at the point in the order of creation that its name says.
 type halo interface {
 	beforeFirstRow(s *sweep)
 	beforeLastRow(s *sweep)
@@ -57,7 +57,7 @@ func New(cfg Config) (*Solver, error) {
 	return s, nil
 }
 
-// Free gives up what New made. It is collective.
+// Free releases the windows that New made. It is collective.
 func (s *Solver) Free() error {
 	if s.halo == nil {
 		return nil
@@ -65,15 +65,15 @@ func (s *Solver) Free() error {
 	return s.halo.free()
 }
 
-// Plan says what Run does.
+// Plan is the work of Run.
 type Plan struct {
 	Steps    int
 	Freq     int       // steps from one snapshot to the next
 	Save     *Snapshot // nil: no snapshots
-	Progress func()    // called once per step, by anybody; nil: not at all
+	Progress func()    // called once per step, by any goroutine; nil: not called
 }
 
-// segments cuts the steps at the snapshots: f is called with the number of steps to make, and
+// segments splits the steps at the snapshots: it calls f with the number of steps to make, and
 // whether a snapshot follows.
 func (p *Plan) segments(f func(steps int, save bool) error) error {
 	if p.Save == nil {

@@ -16,10 +16,10 @@ import (
 // means nothing.
 type sentinel byte
 
-// soonest is the priority of what goes before the tasks of all waves.
+// soonest is the priority of tasks that run before the tasks of all waves.
 const soonest = math.MaxInt32
 
-// sweep is what the tasks of one run share.
+// sweep is the state that the tasks of one run share.
 type sweep struct {
 	t        *task.Task // the main task of this rank: all others are its children
 	grid     *grid.Grid
@@ -30,17 +30,18 @@ type sweep struct {
 	// reps has a sentinel for each block and, in row 0 and row BlockRows+1, for each piece of a
 	// ghost row.
 	reps [][]sentinel
-	// block[r][c] computes a block. They are made once, since a step's tasks differ in nothing but
-	// their order.
+	// block[r][c] computes a block. The bodies are created once, since the tasks of all steps
+	// differ only in their order.
 	block [][]func(*task.Task) error
 	accs  []deps.Access // scratch of the creator
 
 	ordered bool // whether tasks have priorities: see order.go
-	// of the tasks of this wave; the same on all ranks at the same point of the creation order
+	// priority of the tasks of this wave; the same on all ranks at the same point in the order of
+	// creation
 	priority int
 }
 
-// blockBody is the task of block (r, c), counted from 0.
+// blockBody returns the body that computes block (r, c), counted from 0.
 func (w *sweep) blockBody(r, c int) func(*task.Task) error {
 	rect := w.grid.Block(r, c)
 	last := w.grid.Last() && r == w.grid.BlockRows()-1 && c == w.grid.BlockCols()-1
@@ -57,7 +58,7 @@ func (w *sweep) blockBody(r, c int) func(*task.Task) error {
 	}
 }
 
-// row spawns the tasks of one step for a row of blocks, counted from 0, with what the halo needs
+// row spawns the tasks of one step for a row of blocks, counted from 0, and those of the halo
 // around them.
 func (w *sweep) row(r int) {
 	last := w.grid.BlockRows() - 1
@@ -77,7 +78,7 @@ func (w *sweep) row(r int) {
 
 // compute spawns the task of block (r, c). Its sentinel is reps[r+1][c].
 func (w *sweep) compute(r, c int) {
-	// Where the border of the matrix is, which nobody writes, there is nothing to wait for.
+	// The border of the matrix is constant: it needs no accesses.
 	a := append(w.accs[:0], deps.InOut(&w.reps[r+1][c]))
 	if r > 0 || !w.grid.First() {
 		a = append(a, deps.In(&w.reps[r][c]))
@@ -95,7 +96,7 @@ func (w *sweep) compute(r, c int) {
 	w.spawn("block", w.block[r][c], a...)
 }
 
-// spawnSoonest makes a task that goes before those of all waves, once it is ready.
+// spawnSoonest spawns a task that, once ready, runs before those of all waves.
 func (w *sweep) spawnSoonest(label string, body func(*task.Task) error, accs ...deps.Access) {
 	priority := 0
 	if w.ordered {
@@ -104,7 +105,7 @@ func (w *sweep) spawnSoonest(label string, body func(*task.Task) error, accs ...
 	w.t.SpawnWith(task.Attrs{Label: label, Priority: priority}, body, accs...)
 }
 
-// spawn makes a task of this wave.
+// spawn spawns a task of this wave.
 func (w *sweep) spawn(label string, body func(*task.Task) error, accs ...deps.Access) {
 	w.t.SpawnWith(task.Attrs{Label: label, Priority: w.priority}, body, accs...)
 }
