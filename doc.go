@@ -1,16 +1,19 @@
 // SPDX-FileCopyrightText: The weft authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package weft is the root of a task-dataflow runtime and of the communication layer that such
-// programs need. It has no code of its own; import the parts:
+// Package weft is the root of a task-dataflow runtime with communication. It has no code; import
+// its parts:
 //
-//	weft/deps    how a task says what it reads and writes
-//	weft/task    the runtime: spawn, wait, events
-//	weft/comm    ranks, messages, collectives
-//	weft/rma     windows: put, get, accumulate, fence
-//	weft/nam     windows in network-attached memory, which outlive the program
-//	weft/tampi   binds what comm and rma complete to the tasks of task
+//	weft/deps      the accesses of tasks: what a task reads and writes
+//	weft/task      the task runtime: spawn, wait, events
+//	weft/comm      ranks, messages, collectives
+//	weft/rma       windows: put, get, accumulate, fence
+//	weft/nam       windows in network-attached memory, which outlive the program
+//	weft/tampi     binds operations of comm and rma to tasks
+//	weft/trace     recordings of a run
+//	weft/observe   statistics, profiles, graphs and a live page
 //
-// README.md is the way in, docs/architecture.md the map. The tests in this directory check what
-// holds for the whole repository: who may import whom, what every file and page has to have.
+// Begin with README.md; docs/architecture.md describes the parts. The tests in this directory check
+// rules for the whole repository: which package may import which, and what every file and page must
+// contain.
 package weft

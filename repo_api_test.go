@@ -18,11 +18,11 @@ import (
 	"golang.org/x/tools/go/packages"
 )
 
-var updateAPI = flag.Bool("update-api", false, "write docs/api anew, in place of comparing")
+var updateAPI = flag.Bool("update-api", false, "write docs/api instead of comparing")
 
-// surface returns what a user of a package can name, a line for each.
+// surface returns the exported names of a package, one line each.
 func surface(p *types.Package) (lines []string) {
-	say := func(format string, args ...any) { lines = append(lines, fmt.Sprintf(format, args...)) }
+	add := func(format string, args ...any) { lines = append(lines, fmt.Sprintf(format, args...)) }
 	name := func(q *types.Package) string {
 		if q == p {
 			return ""
@@ -41,42 +41,42 @@ func surface(p *types.Package) (lines []string) {
 			if c, ok := obj.(*types.Const); ok {
 				line = fmt.Sprintf("const %s %s", n, text(c.Type()))
 			}
-			say("%s", line)
+			add("%s", line)
 			continue
 		}
 		if t.IsAlias() {
-			say("type %s = %s", n, text(types.Unalias(t.Type())))
+			add("type %s = %s", n, text(types.Unalias(t.Type())))
 			continue
 		}
 		named := t.Type().(*types.Named)
 		what := n + params(named, text)
 		switch u := named.Underlying().(type) {
 		case *types.Struct:
-			say("type %s struct", what)
+			add("type %s struct", what)
 			for f := range u.Fields() {
 				if f.Exported() {
-					say("type %s struct, %s %s", n, f.Name(), text(f.Type()))
+					add("type %s struct, %s %s", n, f.Name(), text(f.Type()))
 				}
 			}
 		case *types.Interface:
-			say("type %s interface", what)
+			add("type %s interface", what)
 			for e := range u.EmbeddedTypes() {
-				say("type %s interface, of %s", n, text(e))
+				add("type %s interface, of %s", n, text(e))
 			}
 			for m := range u.ExplicitMethods() {
 				if m.Exported() {
-					say("type %s interface, %s%s", n, m.Name(), strings.TrimPrefix(text(m.Type()), "func"))
+					add("type %s interface, %s%s", n, m.Name(), strings.TrimPrefix(text(m.Type()), "func"))
 				} else {
-					say("type %s interface, of this package only", n)
+					add("type %s interface, of this package only", n)
 				}
 			}
 			continue
 		default:
-			say("type %s %s", what, text(u))
+			add("type %s %s", what, text(u))
 		}
 		for m := range types.NewMethodSet(types.NewPointer(named)).Methods() {
 			if m.Obj().Exported() {
-				say("method (%s) %s%s", n, m.Obj().Name(), strings.TrimPrefix(text(m.Type()), "func"))
+				add("method (%s) %s%s", n, m.Obj().Name(), strings.TrimPrefix(text(m.Type()), "func"))
 			}
 		}
 	}
@@ -95,8 +95,8 @@ func params(t *types.Named, text func(types.Type) string) string {
 	return "[" + strings.Join(list, ", ") + "]"
 }
 
-// What users can name is a list of its own: who changes it sees so in the change, and whoever
-// reviews it.
+// The exported names of the public packages are listed in docs/api: a change of them is visible in
+// its diff.
 func TestAPI(t *testing.T) {
 	var paths []string
 	for _, p := range public {

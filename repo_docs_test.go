@@ -27,7 +27,7 @@ import (
 // page is a Markdown file without its code blocks.
 type page struct {
 	path     string
-	prose    []string // lines; those of code blocks are empty
+	prose    []string // lines; lines of code blocks are empty
 	code     []string // lines of code blocks
 	headings []heading
 }
@@ -73,7 +73,8 @@ func pages(t *testing.T) map[string]*page {
 	return all
 }
 
-// anchor is what a heading is called in links: lower case, punctuation dropped, blanks to dashes.
+// anchor returns the anchor of a heading: lower case, punctuation dropped, blanks replaced by
+// dashes.
 func anchor(text string) string {
 	return strings.Map(func(r rune) rune {
 		switch {
@@ -105,7 +106,7 @@ var (
 	localRun   = regexp.MustCompile(`\bgo (?:run|test|build|vet)(?: -\S+)* \./([\w./-]*)`)
 )
 
-// Every link leads to a file, or to a heading of a page, that exists.
+// Every link leads to an existing file or heading.
 func TestLinks(t *testing.T) {
 	all := pages(t)
 	for p, pg := range all {
@@ -141,7 +142,7 @@ func TestLinks(t *testing.T) {
 	}
 }
 
-// names are the strings in code that docs/environment.md has to explain: environment variables,
+// names matches the strings in code that docs/environment.md must explain: environment variables,
 // info keys and their values.
 var names = regexp.MustCompile(`^(WEFT|PSP)_[A-Z0-9_]*[A-Z0-9]$|^(psnam|weft)_[a-z0-9_]*[a-z0-9]$`)
 
@@ -176,8 +177,8 @@ func TestEnvironmentIsDocumented(t *testing.T) {
 	}
 }
 
-// No package of the library reads the environment but internal/env, which has the table of all
-// variables. Programs do, and what only developers run.
+// In the library, only internal/env reads the environment; it has the table of all variables.
+// Programs, and parts for developers only, may read it, too.
 func TestEnvironmentIsReadInOnePlace(t *testing.T) {
 	may := []string{"cmd/weft", "bench", "examples/heat", "internal/env", "internal/leaktest", "internal/mutate"}
 	reads := []string{"Getenv", "LookupEnv", "Environ", "ExpandEnv"}
@@ -196,9 +197,9 @@ func TestEnvironmentIsReadInOnePlace(t *testing.T) {
 	}
 }
 
-var updateEnvironment = flag.Bool("update-environment", false, "write the tables of docs/environment.md anew")
+var updateEnvironment = flag.Bool("update-environment", false, "write the tables of docs/environment.md instead of comparing")
 
-// The tables of variables in docs/environment.md are internal/env's.
+// The tables of variables in docs/environment.md equal the table of internal/env.
 func TestEnvironmentPage(t *testing.T) {
 	const file = "docs/environment.md"
 	row := func(cells ...string) string { return "| " + strings.Join(cells, " | ") + " |\n" }

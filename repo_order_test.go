@@ -20,17 +20,17 @@ import (
 	"golang.org/x/tools/go/packages"
 )
 
-// Bounds of a package, without its tests; its lines are those that are no comments. Files of a
-// package are read in an order: of the references between them, at most one in maxBackward may
-// point against the best one.
+// Bounds for a package without its tests. Lines of comments do not count. A package should be
+// readable file by file, users before the used: at most one in maxBackward references between files
+// may point against the best order.
 const (
 	maxBackward = 8
 	maxFiles    = 40
 	maxLines    = 5200
 )
 
-// references returns the files of a package, by name, and which of them refer to which: by a name
-// of the package, or a method of it, that the other declares.
+// references returns the names of a package's files, and which files refer to which: to a
+// package-level name or a method that the other file declares.
 func references(p *packages.Package) (files []string, to [][]bool) {
 	at := map[string]int{}
 	for _, f := range p.CompiledGoFiles {
@@ -59,8 +59,9 @@ func isMethod(obj types.Object) bool {
 	return ok && f.Signature().Recv() != nil
 }
 
-// best returns an order in which few references point back, and how many do: one of maxBackward is
-// few enough, else no single move makes it better, nor do many random ones with what follows.
+// best returns an order of files with few backward references, their number, and the number of all
+// references. It stops once at most one in maxBackward points back. Otherwise, no single move, and
+// none of many random ones, improves the result.
 func best(to [][]bool) (order []int, back, all int) {
 	n := len(to)
 	for i := range n {
@@ -71,7 +72,7 @@ func best(to [][]bool) (order []int, back, all int) {
 			}
 		}
 	}
-	rng := rand.New(rand.NewPCG(1, 2)) // the same each time
+	rng := rand.New(rand.NewPCG(1, 2)) // the same numbers each time
 	settle(to, order)
 	back = backward(to, order)
 	for i := 0; i < 10*n && back > all/maxBackward; i++ {
@@ -87,7 +88,7 @@ func best(to [][]bool) (order []int, back, all int) {
 	return order, back, all
 }
 
-// backward counts the references that point back: users come first.
+// backward counts the backward references: those to a file that is earlier in the order.
 func backward(to [][]bool, order []int) (n int) {
 	for i, x := range order {
 		for _, y := range order[:i] {
@@ -99,7 +100,7 @@ func backward(to [][]bool, order []int) (n int) {
 	return n
 }
 
-// settle moves one at a time to where it is best, until that is where each is.
+// settle moves single files to their best position until no move helps.
 func settle(to [][]bool, order []int) {
 	for better := true; better; {
 		better = false
@@ -110,7 +111,7 @@ func settle(to [][]bool, order []int) {
 				sum := 0
 				for k := at + step; k >= 0 && k < len(order); k += step {
 					y := order[k]
-					fore, aft := to[y][x], to[x][y] // y before x likes fore
+					fore, aft := to[y][x], to[x][y] // a reference y to x favours y before x
 					if step > 0 {
 						fore, aft = aft, fore
 					}
@@ -133,7 +134,7 @@ func settle(to [][]bool, order []int) {
 	}
 }
 
-// move takes the element at from to the place where to is.
+// move moves an element from one index to another.
 func move(list []int, from, to int) {
 	x := list[from]
 	if from < to {
@@ -144,7 +145,7 @@ func move(list []int, from, to int) {
 	list[to] = x
 }
 
-// loadTyped loads the code of all packages, without their tests, once.
+// loadTyped loads and type-checks all packages, without tests, once.
 var loadTyped = sync.OnceValues(func() ([]*packages.Package, error) {
 	return packages.Load(&packages.Config{
 		Mode: packages.NeedName | packages.NeedCompiledGoFiles | packages.NeedImports | packages.NeedExportFile |
@@ -164,11 +165,11 @@ func typed(t *testing.T) []*packages.Package {
 	return all
 }
 
-// What a fabric can is said by its methods and its data: nobody asks a value of an interface of
-// package fabric whether it has other methods too.
-func TestFabricsAreNotAsked(t *testing.T) {
-	asks := func(p *packages.Package, asked ast.Expr) bool {
-		named, ok := p.TypesInfo.TypeOf(asked).(*types.Named)
+// A fabric describes its abilities by its methods and its data (Caps, Costs): no code asserts that
+// a value of an interface of package fabric has other methods.
+func TestFabricsHaveNoOptionalMethods(t *testing.T) {
+	isFabric := func(p *packages.Package, x ast.Expr) bool {
+		named, ok := p.TypesInfo.TypeOf(x).(*types.Named)
 		return ok && named.Obj().Pkg() != nil && named.Obj().Pkg().Path() == modulePath+"/internal/fabric"
 	}
 	interfaces := 0
@@ -176,16 +177,16 @@ func TestFabricsAreNotAsked(t *testing.T) {
 		for _, f := range p.Syntax {
 			ast.Inspect(f, func(n ast.Node) bool {
 				a, ok := n.(*ast.TypeAssertExpr)
-				if !ok || !asks(p, a.X) {
+				if !ok || !isFabric(p, a.X) {
 					return true
 				}
 				interfaces++
-				assert.False(t, a.Type == nil || types.IsInterface(p.TypesInfo.TypeOf(a.Type)), "%s: a method of the interface, or of fabric.Caps or fabric.Costs, is to say it", p.Fset.Position(n.Pos()))
+				assert.False(t, a.Type == nil || types.IsInterface(p.TypesInfo.TypeOf(a.Type)), "%s: use a method of the interface, or fabric.Caps or fabric.Costs, instead", p.Fset.Position(n.Pos()))
 				return true
 			})
 		}
 	}
-	require.Positive(t, interfaces, "comm asks for its own handler, for one")
+	require.Positive(t, interfaces, "comm asserts the type of its own handler, for example")
 }
 
 func TestOrderWithinPackages(t *testing.T) {
@@ -195,7 +196,7 @@ func TestOrderWithinPackages(t *testing.T) {
 		name := strings.TrimPrefix(p.PkgPath, modulePath+"/")
 		files, to := references(p)
 		order, back, refs := best(to)
-		every, lines := 0, 0 // of all kinds of builds
+		every, lines := 0, 0 // files and lines for all builds
 		for _, f := range sources {
 			if path.Join(modulePath, path.Dir(f.path)) == p.PkgPath {
 				every++
@@ -222,8 +223,8 @@ func TestOrderWithinPackages(t *testing.T) {
 	}
 }
 
-// The counter counts: what is in order needs none, a circle of n needs one, and all of all need
-// half.
+// best on known graphs: an ordered graph has no backward reference, a cycle of n files has one, and
+// a complete graph has half of all.
 func TestBestOrder(t *testing.T) {
 	for name, row := range map[string]struct {
 		n          int

@@ -17,14 +17,14 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-var updatePicture = flag.Bool("update-picture", false, "write the picture and the imports in docs/architecture.md anew")
+var updatePicture = flag.Bool("update-picture", false, "write the picture and the imports in docs/architecture.md instead of comparing")
 
-// programs is the node of a picture for all that has a main package.
+// programs is the node of the picture for all parts with a main package.
 const programs = "programs"
 
 var programParts = []string{"bench", "cmd/weft", "examples/heat"}
 
-// importsOfParts returns which parts each part imports, in the code that is no test.
+// importsOfParts returns the imports of each part, without tests.
 func importsOfParts(t *testing.T) map[string]map[string]bool {
 	all := map[string]map[string]bool{}
 	for part := range law {
@@ -41,8 +41,8 @@ func importsOfParts(t *testing.T) map[string]map[string]bool {
 	return all
 }
 
-// picture draws what programs are made of: an arrow for each import that does not follow from
-// others.
+// picture draws the parts below the programs, with an arrow for each import that does not follow
+// from others.
 func picture(imports map[string]map[string]bool) string {
 	edges := map[string]map[string]bool{programs: {}}
 	for from, tos := range imports {
@@ -52,7 +52,7 @@ func picture(imports map[string]map[string]bool) string {
 			edges[from] = tos
 		}
 	}
-	below := map[string]map[string]bool{} // all that a part is made of
+	below := map[string]map[string]bool{} // all parts below a part
 	var walk func(part string) map[string]bool
 	walk = func(part string) map[string]bool {
 		if below[part] == nil {
@@ -92,8 +92,8 @@ var (
 	partRow  = regexp.MustCompile("(?m)^\\| `([^`]+)` \\| (.*) \\| ([^|]*) \\|$")
 )
 
-// The picture of the packages, and what the table beside it says of their imports, are made of the
-// imports.
+// The picture of the packages, and the imports in the table next to it, equal the imports in the
+// code.
 func TestPictureOfImports(t *testing.T) {
 	const file = "docs/architecture.md"
 	imports := importsOfParts(t)

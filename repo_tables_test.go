@@ -16,18 +16,18 @@ var (
 	codeSpan  = regexp.MustCompile("`[^`]*`")
 )
 
-// columns counts the cells of a table's row.
+// columns counts the cells in a row of a table.
 func columns(row string) int {
 	row = strings.ReplaceAll(codeSpan.ReplaceAllString(row, ""), `\|`, "")
 	return strings.Count(row, "|") - 1
 }
 
-// A row that stands apart from its table is shown as plain text, and a cell beyond the head's is
-// not shown at all.
+// Rows are part of a table, and have as many cells as its head. Viewers show a row without a table
+// as plain text, and drop cells beyond the head's.
 func TestTablesAreWhole(t *testing.T) {
 	rows := 0
 	for _, p := range pages(t) {
-		head := "" // of the table that the line before belongs to
+		head := "" // head of the table that contains the previous line
 		for i, line := range p.prose {
 			switch {
 			case !strings.HasPrefix(line, "|"):

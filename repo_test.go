@@ -25,17 +25,17 @@ import (
 const modulePath = "weft"
 
 // law is the import law: for each part of the repository, the other parts that it may import. A
-// part owns the packages below its path. An arrow never points up or sideways: docs/architecture.md
-// draws it.
+// part includes the packages below its path. Imports only point down: docs/architecture.md draws
+// them.
 var law = map[string][]string{
 	"internal/xatomic": {},
 	"internal/explore": {"internal/xatomic"}, // only tests use it
-	"internal/soak":    {},                   // the same
+	"internal/soak":    {},                   // only tests use it
 	"internal/env":     {},
 	"internal/event":   {"internal/env", "internal/waits"},
-	// the latter in builds for exploration
+	// internal/xatomic only in builds for exploration
 	"internal/fabric": {"internal/env", "internal/lobby", "internal/shmem", "internal/keepalive", "internal/waits", "internal/xatomic"},
-	// the suite for fabrics: only tests use it
+	// the test suite for fabrics: only tests use it
 	"internal/fabric/fabrictest": {"internal/leaktest", "internal/soak", "internal/fabric", "internal/progress"},
 	"internal/progress":          {"internal/fabric", "internal/processors", "internal/xatomic"},
 	"internal/launch":            {"internal/env", "internal/lobby", "internal/keepalive", "internal/waits"},
@@ -47,9 +47,9 @@ var law = map[string][]string{
 	"internal/boot":              {"internal/env", "internal/fabric", "internal/launch"},
 	"internal/race":              {},
 	"internal/stream":            {},
-	"internal/vet":               {}, // it knows the packages by their names
+	"internal/vet":               {}, // it refers to packages by name only
 	"internal/shmem":             {},
-	"internal/leaktest":          {}, // only tests use it: those of all parts may
+	"internal/leaktest":          {}, // the tests of all parts may import it
 	"internal/mutate":            {}, // a program for developers
 	"internal/friend":            {"internal/event"},
 	"internal/chain":             {"internal/race", "internal/xatomic"},
@@ -86,27 +86,27 @@ var law = map[string][]string{
 	"examples/heat":              public,
 	"bench":                      public,
 	"cmd/weft":                   append([]string{"internal/env", "internal/event", "internal/launch", "internal/race", "internal/vet"}, public...),
-	"docs":                       public, // the programs of the guide, all of them tests
-	".":                          {},     // the package comment, and these tests
+	"docs":                       public, // the programs of the guide, which are tests
+	".":                          {},     // the package comment and these tests
 }
 
-// public is what users import.
+// public lists the packages for users.
 var public = []string{"deps", "task", "comm", "rma", "nam", "tampi", "trace", "observe"}
 
-// testsMayAlsoImport lists what only the tests of a part need.
+// testsMayAlsoImport lists additional imports of a part's tests.
 var testsMayAlsoImport = map[string][]string{
 	// the table that docs/environment.md explains
 	".": {"internal/env"},
-	// what is bound, and what depends on it; ranks as if apart, and as processes
+	// what it binds; ranks as on several nodes, and as processes
 	"tampi": {"deps", "rma", "trace", "internal/fabric", "internal/launch", "internal/soak", "internal/explore"},
-	// and to start ranks as processes
+	// ranks as processes
 	"rma":                    {"trace", "internal/fabric", "internal/launch", "internal/soak", "internal/explore"},
 	"nam":                    {"trace", "internal/fabric", "internal/launch"},
 	"examples/heat":          {"internal/fabric", "internal/launch", "internal/event", "internal/soak"},
 	"internal/chain":         {"internal/explore", "internal/order"}, // the oracle
 	"task":                   {"internal/explore", "internal/order", "internal/soak"},
 	"task/internal/sched":    {"internal/explore"},
-	"task/internal/stuck":    {"internal/chain"}, // the nodes of a scheduler
+	"task/internal/stuck":    {"internal/chain"}, // the nodes that a scheduler queues
 	"internal/fabric":        {"internal/explore", "internal/progress", "internal/fabric/fabrictest"},
 	"internal/progress":      {"internal/explore"},
 	"internal/boot":          {"internal/progress"},
@@ -114,12 +114,12 @@ var testsMayAlsoImport = map[string][]string{
 	"comm/internal/callback": {"internal/explore"},
 	"comm/internal/smcoll":   {"internal/explore"},
 	"cmd/weft":               {"internal/fabric"},               // whether the build has MPI
-	"observe":                {"deps", "task", "tampi", "comm"}, // what is observed
-	"trace":                  {"deps", "task", "tampi", "comm"}, // what is recorded
+	"observe":                {"deps", "task", "tampi", "comm"}, // what it observes
+	"trace":                  {"deps", "task", "tampi", "comm"}, // what it records
 }
 
-// thirdParty is the list of modules that code may import: why, and which parts do. Another one has
-// to be worth its place, and is argued for in the change that adds it.
+// thirdParty lists the modules that code may import, with the reason and the parts that do. A
+// change that adds a module must argue for it.
 var thirdParty = map[string]struct {
 	why string
 	by  []string // tests of all parts may import testify
@@ -127,10 +127,10 @@ var thirdParty = map[string]struct {
 	"github.com/panjf2000/ants/v2":        {"spare goroutines for tasks that block; a peer of the benchmarks", []string{"task", "bench"}},
 	"go.uber.org/atomic":                  {"atomic values that sync/atomic lacks: Float64, Duration, Error, String", []string{"task", "comm", "nam"}},
 	"go.etcd.io/bbolt":                    {"metadata of network-attached memory", []string{"nam"}},
-	"go.uber.org/goleak":                  {"tests find goroutines that are left behind", []string{"internal/leaktest"}},
-	"golang.org/x/sync":                   {"errgroup, a peer of the benchmarks; mutants that are judged at one time", []string{"bench", "internal/mutate"}},
-	"golang.org/x/sys":                    {"calls of the operating system that syscall lacks; what the processor can do", []string{"nam", "examples/heat", "bench", "task/internal/sched", "internal/fabric", "internal/progress", "internal/shmem", "internal/launch", "internal/mutate", "internal/vec"}},
-	"golang.org/x/tools":                  {"analyzers, as go vet runs them, and code as the Go command loads it: only programs are made of them, and the tests of the repository", []string{"internal/vet", "internal/mutate", "cmd/weft", "."}},
+	"go.uber.org/goleak":                  {"tests find leaked goroutines", []string{"internal/leaktest"}},
+	"golang.org/x/sync":                   {"errgroup: a peer of the benchmarks; judges mutants concurrently", []string{"bench", "internal/mutate"}},
+	"golang.org/x/sys":                    {"system calls that syscall lacks; features of the processor", []string{"nam", "examples/heat", "bench", "task/internal/sched", "internal/fabric", "internal/progress", "internal/shmem", "internal/launch", "internal/mutate", "internal/vec"}},
+	"golang.org/x/tools":                  {"analyzers for go vet, and loading of packages: only for programs and the tests of the repository", []string{"internal/vet", "internal/mutate", "cmd/weft", "."}},
 	"golang.org/x/term":                   {"whether the output is a terminal", []string{"examples/heat", "bench", "cmd/weft"}},
 	"github.com/schollz/progressbar/v3":   {"progress of programs on a terminal", []string{"examples/heat", "bench", "cmd/weft"}},
 	"github.com/spf13/cobra":              {"command lines with subcommands", []string{"cmd/weft"}},
@@ -151,13 +151,13 @@ type goFile struct {
 func (f *goFile) imports() []string {
 	var list []string
 	for _, s := range f.ast.Imports {
-		p, _ := strconv.Unquote(s.Path.Value) // the parser has seen to it
+		p, _ := strconv.Unquote(s.Path.Value) // the parser has checked it
 		list = append(list, p)
 	}
 	return list
 }
 
-// textFiles lists the files that people write, with slashes, relative to the root.
+// textFiles lists the files of the repository that match, with slashes, relative to the root.
 func textFiles(t *testing.T, match func(string) bool) []string {
 	t.Helper()
 	var list []string
@@ -195,7 +195,7 @@ func goFiles(t *testing.T) []*goFile {
 	return files
 }
 
-// partOf returns the part that owns a directory, or "" if the law does not know it.
+// partOf returns the part that a directory belongs to; "" if law has none.
 func partOf(dir string) string {
 	for d := dir; d != "."; d = path.Dir(d) {
 		if _, ok := law[d]; ok {
@@ -240,7 +240,7 @@ func TestThirdPartyModules(t *testing.T) {
 				continue
 			}
 			if strings.HasPrefix(module, "github.com/stretchr/testify") {
-				// Packages named ...test are suites for the tests of others.
+				// Packages named ...test are test suites for other packages.
 				assert.True(t, f.test || strings.HasSuffix(f.ast.Name.Name, "test"), "%s imports %s outside of a test", f.path, imp)
 				continue
 			}
@@ -260,19 +260,19 @@ func TestThirdPartyModules(t *testing.T) {
 }
 
 // The tests of each package fail if they leave goroutines behind.
-func TestPackagesLookForLeaks(t *testing.T) {
-	looks := map[string]bool{}
+func TestPackagesCheckForLeaks(t *testing.T) {
+	checks := map[string]bool{}
 	for _, f := range goFiles(t) {
 		if dir := path.Dir(f.path); f.test {
-			looks[dir] = looks[dir] || strings.Contains(read(t, f.path), "leaktest."+"Main(") || dir == "internal/leaktest"
+			checks[dir] = checks[dir] || strings.Contains(read(t, f.path), "leaktest."+"Main(") || dir == "internal/leaktest"
 		}
 	}
-	for dir, does := range looks {
+	for dir, does := range checks {
 		assert.True(t, does, "%s: the package needs a TestMain that calls leaktest.Main", dir)
 	}
 }
 
-// Each package has one package comment, which begins as godoc wants it.
+// Each package has one package comment, which begins as godoc requires.
 func TestPackageComments(t *testing.T) {
 	comments, names := map[string][]string{}, map[string]string{}
 	for _, f := range goFiles(t) {
@@ -312,22 +312,24 @@ func TestLicenceHeaders(t *testing.T) {
 	}
 }
 
-// Names tell what a file may do: unsafe code and code for one system stand in files of their own.
+// File names show what the files contain: unsafe code and code for one system are in files of their
+// own.
 func TestFileNames(t *testing.T) {
 	for _, f := range goFiles(t) {
 		if !f.test && slices.Contains(f.imports(), "unsafe") {
 			assert.True(t, strings.HasSuffix(f.path, "_unsafe.go"), "%s imports unsafe: its name must end in _unsafe.go", f.path)
 		}
 		if base, ok := strings.CutSuffix(f.path, "_linux.go"); ok {
-			assert.FileExists(t, base+"_unsupported.go", "%s: say what happens elsewhere", f.path)
+			assert.FileExists(t, base+"_unsupported.go", "%s: other systems need a file, too", f.path)
 		}
 		assert.LessOrEqual(t, strings.Count(read(t, f.path), "\n"), 600, "%s: split it", f.path)
 	}
 }
 
-// What must not be in the repository. The expressions do not match themselves.
+// forbidden lists texts that must not be in the repository. The expressions do not match
+// themselves.
 var forbidden = []struct{ what, expr string }{
-	{"a path of somebody's machine", `(^|[^\w.])/(work|home|root|Users)/`},
+	{"a path of a developer's machine", `(^|[^\w.])/(work|home|root|Users)/`},
 	{"unfinished work", `\b(TO[D]O|FIX[M]E|HA[C]K|X[X]X)\b`},
 	{"unfinished work", `(?i)\bnot (yet )?implem[e]nted`},
 }
@@ -350,7 +352,7 @@ func read(t *testing.T, p string) string {
 	return string(b)
 }
 
-// Of becomes part of its caller: a message between goroutines costs 5 % more if it does not.
+// Of is inlined: otherwise a message between goroutines costs 5 % more.
 func TestInlined(t *testing.T) {
 	out, err := exec.CommandContext(t.Context(), "go", "build", "-gcflags=-m", "./comm").CombinedOutput()
 	require.NoError(t, err, string(out))

@@ -2,11 +2,11 @@
 # SPDX-FileCopyrightText: The weft authors
 # SPDX-License-Identifier: Apache-2.0
 #
-# Heat under srun: a Slurm of its own, on this machine only, with daemons that end with the script.
-# Processes that srun starts without PMI have to say so, soon; all ways that the message names have
-# to work.
+# Runs heat under srun. The script starts Slurm on this machine, and ends its daemons. Processes
+# that srun starts without PMI must soon fail with a message, and every way that the message names
+# must work.
 #
-#   .ci/slurm.sh    needs root, Slurm and munge; says so and succeeds where they are missing
+#   .ci/slurm.sh    needs root, Slurm and munge; without them it is skipped, and succeeds
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -14,7 +14,7 @@ skip() {
 	echo "skipped: $*"
 	exit 0
 }
-[ "$(uname)" = Linux ] || skip "this Slurm is Linux's"
+[ "$(uname)" = Linux ] || skip "Slurm needs Linux"
 [ "$(id -u)" = 0 ] || skip "slurmd needs root"
 for tool in slurmctld slurmd srun salloc munged; do
 	command -v "$tool" >/dev/null || skip "$tool is missing (slurmctld, slurmd, slurm-client, munge)"
@@ -24,7 +24,7 @@ tmp="$(mktemp -d)"
 clean_up() {
 	local pids
 	pids="$(cat "$tmp"/*.pid 2>/dev/null || true)"
-	# The daemons write their files until they end, and slurmd waits for its steps.
+	# The daemons write files until they end, and slurmd waits for its steps: wait for both.
 	for _ in $(seq 100); do
 		kill $pids 2>/dev/null || break
 		sleep 0.1
@@ -68,7 +68,7 @@ for _ in $(seq 100); do
 	[ "$(timeout 5 sinfo -h -o %t 2>/dev/null)" = idle ] && up=1 && break
 	sleep 0.2
 done
-[ -n "$up" ] || skip "Slurm does not come up: $(tail -n 3 "$tmp"/*.log)"
+[ -n "$up" ] || skip "Slurm does not start: $(tail -n 3 "$tmp"/*.log)"
 
 CGO_ENABLED=0 go build -o "$tmp/weft" ./cmd/weft
 CGO_ENABLED=0 go build -o "$tmp/heat" ./examples/heat
@@ -87,11 +87,11 @@ under() { timeout -k 5 60 "$@" >out 2>&1; }
 began="$SECONDS"
 ! under srun --overcommit -n 4 ./heat "${run[@]}" || fail "four processes without PMI do not fail"
 [ "$((SECONDS - began))" -le 10 ] || fail "they took $((SECONDS - began)) s to fail"
-[ "$(grep -c 'srun has started 4 of this program' out)" -ge 1 ] || fail "they do not say why"
+[ "$(grep -c 'srun has started 4 of this program' out)" -ge 1 ] || fail "they do not print the reason"
 ! grep -q Mupdates out || fail "one of them has run the whole job"
 
-# jobs N RANKS WHAT COMMAND...: N jobs of that many ranks run and compute what a sequential sweep
-# does.
+# jobs N RANKS WHAT COMMAND...: requires that N jobs of RANKS ranks run, and that their results
+# equal a sequential sweep.
 jobs() {
 	local n="$1" ranks="$2" what="$3"
 	shift 3
@@ -108,7 +108,7 @@ jobs 1 2 "in an allocation of two tasks" salloc --overcommit -n 2 ./heat -ranks 
 for way in openmpi:pmix mpich:pmi2; do
 	library="${way%:*}" pmi="${way#*:}"
 	if ! command -v "mpicc.$library" >/dev/null || ! srun --mpi=list 2>&1 | grep -qw "$pmi"; then
-		echo "not tested: $library under srun --mpi=$pmi, of which one is missing"
+		echo "not tested: $library under srun --mpi=$pmi (one of the two is missing)"
 		continue
 	fi
 	(cd "$OLDPWD" && CGO_ENABLED=1 CC="mpicc.$library" go build -tags mpi -o "$tmp/heat-$library" ./examples/heat)
