@@ -80,7 +80,7 @@ func TestNamSetAside(t *testing.T) {
 	r = weft("nam", "stat", "-C", dir, "b2", "c", "c2", "d")
 	require.Zero(t, r.status, r.errOut)
 
-	// A header that says nothing.
+	// A damaged header.
 	r = weft("nam", "stat", "-C", dir, "d")
 	id = regexp.MustCompile(`(?m)^id +(\w+)$`).FindStringSubmatch(r.out)[1]
 	f, err := os.OpenFile(filepath.Join(dir, "alloc", id+".seg"), os.O_RDWR, 0)

@@ -93,8 +93,9 @@ func newRun() *cobra.Command {
 	}
 }
 
-// reportUnknownVariables prints the unknown variables of weft in the environment of the job. A
-// variable tells the ranks, which report unknown variables too, which ones are reported already.
+// reportUnknownVariables prints the unknown variables of weft in the environment of the job. The
+// ranks report unknown variables, too; a variable in their environment lists those that are
+// reported already.
 func reportUnknownVariables(w io.Writer, spec *job.Spec) {
 	environ := os.Environ()
 	for _, p := range spec.Parts {
@@ -110,9 +111,9 @@ func reportUnknownVariables(w io.Writer, spec *job.Spec) {
 	if len(unknown) == 0 {
 		return
 	}
-	told := env.Reported.Name + "=" + strings.Join(unknown, ",")
+	reported := env.Reported.Name + "=" + strings.Join(unknown, ",")
 	for i := range spec.Parts {
-		spec.Parts[i].Env = append([]string{told}, spec.Parts[i].Env...)
+		spec.Parts[i].Env = append([]string{reported}, spec.Parts[i].Env...)
 	}
 }
 

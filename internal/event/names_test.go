@@ -106,7 +106,7 @@ func TestLocationKinds(t *testing.T) {
 	}
 }
 
-// Texts become texts of XML, whatever is in them.
+// XML escapes any text.
 func TestXML(t *testing.T) {
 	for text, want := range map[string]string{
 		"":                             "",

@@ -33,7 +33,7 @@ func TestTable(t *testing.T) {
 			require.LessOrEqual(t, int(f.Shift)+int(f.Bits), 64)
 			require.Zero(t, used[f.Word]&mask, "%s.%s overlaps another field", k.Name, f.Name)
 			used[f.Word] |= mask
-			require.True(t, said[f.Name], "%s: the sentence does not say %s", k.Name, f.Name)
+			require.True(t, said[f.Name], "%s: the sentence does not name %s", k.Name, f.Name)
 			require.NotEmpty(t, f.Type.String())
 			require.Equal(t, f.Type == Flags || f.Type == Enum, f.Values != nil, "%s.%s", k.Name, f.Name)
 			delete(said, f.Name)

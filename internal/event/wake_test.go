@@ -206,7 +206,7 @@ func TestSinkCalls(t *testing.T) {
 	require.Equal(t, a.last, b.last)
 	rate := Clock{first: rec.Start()}
 	rate.refine(b.last)
-	require.Equal(t, rate.rate.Load(), rec.clock.rate.Load(), "the clock goes by the last moment")
+	require.Equal(t, rate.rate.Load(), rec.clock.rate.Load(), "the rate follows from the last moment")
 
 	rec.Detach()
 	require.Empty(t, said())

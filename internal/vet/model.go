@@ -115,7 +115,8 @@ func isAccess(t types.Type) bool {
 	return ok && n.Obj().Name() == "Access" && n.Obj().Pkg() != nil && n.Obj().Pkg().Path() == depsPath
 }
 
-// access returns what an expression names; nil if it is no access, or to nothing that can be seen.
+// access returns the access that an expression makes; nil if it is no access, or names nothing that
+// is visible here.
 func (f *function) access(e ast.Expr) *access {
 	c, ok := ast.Unparen(e).(*ast.CallExpr)
 	if !ok || !isAccess(f.pass.TypesInfo.TypeOf(c)) {

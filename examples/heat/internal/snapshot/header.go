@@ -34,7 +34,7 @@ var ErrHeader = errors.New("not the header of a heat window")
 //
 // Encoding: the magic "weftheat"; 4 bytes version; 4 bytes 1 in the order of the machine's cells; 8
 // bytes each: rows, columns, ranks, rows of a block, columns of a block, snapshots, steps between
-// snapshots, time steps; 4 bytes CRC-32 (IEEE) of what comes before; zeros.
+// snapshots, time steps; 4 bytes CRC-32 (IEEE) of the bytes before it; zeros.
 type Header struct {
 	Layout    grid.Layout
 	Snapshots int // how many the run makes, the initial state included
