@@ -4,6 +4,7 @@
 package weft_test
 
 import (
+	"go/ast"
 	"path"
 	"regexp"
 	"strings"
@@ -66,3 +67,117 @@ func quoted(line, comment string) bool {
 	before := strings.TrimSuffix(line, comment)
 	return strings.Count(before, `"`)%2 == 1 || strings.Count(before, "`")%2 == 1
 }
+
+// private are words that weft once used where the field has a term, and that term. docs/GLOSSARY.md
+// explains the terms.
+var private = map[string]string{
+	"ahead": "prefetch", "comes": "prefetch", "further": "prefetch", "touch": "prefetch",
+	"aside": "poll list, table cache", "beside": "poll list",
+	"ballot": "consensus instance", "circle": "consensus instance", "vote": "value, proposal",
+	"bell": "doorbell", "knock": "doorbell", "rope": "doorbell", "rouse": "doorbell",
+	"board": "collective buffer", "stage": "collective buffer, harness",
+	"books": "access audit", "unlinked": "access audit",
+	"bundle": "packet", "parcel": "packet", "lane": "channel",
+	"bury": "mark dead", "buried": "dead", "mourn": "failure notice", "mourning": "failure notice",
+	"claim": "reserve, take", "hub": "rendezvous", "place": "slot, position, location",
+	"cleared": "CTS", "wanted": "CTS", "pull": "rendezvous",
+	"doubt": "suspicion, uncertainty", "stall": "deadlock",
+	"eased": "backoff timer", "given": "early release", "later": "backoff timer",
+	"eyes": "poller", "look": "poll, check", "looker": "poller",
+	"seek": "direct receive", "seeker": "direct receive", "sought": "direct receive", "tired": "budget",
+	"seat": "member, MPI lock", "sit": "lock", "rise": "unlock",
+	"stranger": "unknown peer", "trouble": "failure state",
+	"vigil": "keep-alive", "witness": "trace oracle",
+}
+
+// ordinary are names in which such a word means what it means to everybody.
+var ordinary = map[string]string{
+	"Later":  "comm.Comm.Later, which users have",
+	"lanes8": "the lanes of a vector register",
+}
+
+// setAside is a term that users of network-attached memory know.
+var setAside = regexp.MustCompile(`(?i)asides?`)
+
+// unmistakable are those of the private words that no sentence needs.
+var unmistakable = regexp.MustCompile(`(?i)\b(ballots?|lookers?|seekers?|parcels?|vigils?|mourn\w*|bury|buried|ropes?|knocks?|rouse\w*|strangers?|sought)\b`)
+
+// vague is a word for a person, where a comment means a caller, a goroutine or a rank.
+var vague = regexp.MustCompile(`(?i)\b(who|whom|whoever)\b`)
+
+var wordPart = regexp.MustCompile(`[A-Z]?[a-z]+|[A-Z]+`)
+
+// A reader of the field finds its terms. What is declared has no private word in its name, nor has
+// a file; a test's name is a sentence. Comments and pages have none that could not be mistaken for
+// an ordinary one, and say caller, goroutine or rank for them.
+func TestTerms(t *testing.T) {
+	for _, f := range goFiles(t) {
+		for _, name := range append(declared(f.ast), strings.TrimSuffix(path.Base(f.path), ".go")) {
+			if ordinary[name] != "" {
+				continue
+			}
+			if f.part == "nam" || f.part == "cmd/weft" {
+				name = setAside.ReplaceAllString(name, "")
+			}
+			for _, part := range wordPart.FindAllString(name, -1) {
+				word := strings.ToLower(part)
+				if private[word] == "" {
+					word = strings.TrimSuffix(word, "s")
+				}
+				assert.Empty(t, private[word], "%s: %s: a private word; the term is the one that follows", f.path, name)
+			}
+		}
+	}
+	for _, p := range textFiles(t, isText) {
+		if p == "docs/GLOSSARY.md" || p == "docs/RATIONALE.md" || p == "repo_words_test.go" {
+			continue
+		}
+		for i, line := range strings.Split(read(t, p), "\n") {
+			assert.False(t, unmistakable.MatchString(line), "%s:%d: a private word: %s", p, i+1, line)
+			if isSource(p) {
+				assert.False(t, vague.MatchString(line), "%s:%d: say caller, goroutine or rank: %s", p, i+1, line)
+			}
+		}
+	}
+}
+
+// declared returns the names of what a package has: types, functions, methods, fields, constants
+// and variables, but for those of tests, which are sentences.
+func declared(f *ast.File) (names []string) {
+	add := func(list ...*ast.Ident) {
+		for _, id := range list {
+			names = append(names, id.Name)
+		}
+	}
+	for _, d := range f.Decls {
+		switch d := d.(type) {
+		case *ast.FuncDecl:
+			if !sentence.MatchString(d.Name.Name) {
+				add(d.Name)
+			}
+		case *ast.GenDecl:
+			ast.Inspect(d, func(n ast.Node) bool {
+				switch n := n.(type) {
+				case *ast.TypeSpec:
+					add(n.Name)
+				case *ast.ValueSpec:
+					add(n.Names...)
+				case *ast.StructType:
+					for _, field := range n.Fields.List {
+						add(field.Names...)
+					}
+				case *ast.InterfaceType:
+					for _, field := range n.Methods.List {
+						add(field.Names...)
+					}
+				case *ast.FuncLit:
+					return false
+				}
+				return true
+			})
+		}
+	}
+	return names
+}
+
+var sentence = regexp.MustCompile(`^(Test|Fuzz|Benchmark|Example)`)

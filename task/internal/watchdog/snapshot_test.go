@@ -350,7 +350,7 @@ func TestSnapshotText(t *testing.T) {
 			x.rec, x.since = record("x"), now.Add(-2*time.Second)
 			p.seen = append(p.seen[:at], x)
 			l := lines(func(b *strings.Builder) { p.task(b, "  ", at) })
-			require.True(t, strings.HasPrefix(l[0], `  task "x" (spawned at an unknown place), 5s old: `), l[0])
+			require.True(t, strings.HasPrefix(l[0], `  task "x" (spawned at an unknown location), 5s old: `), l[0])
 			return l
 		}
 		count := func(s, of string) int { return strings.Count(s, of) }
@@ -365,7 +365,7 @@ func TestSnapshotText(t *testing.T) {
 
 		l = text(seen{status: status{state: stateWaiting, waits: Wait{Op: opWait, Children: true}}, blockers: on})
 		require.Len(t, l, 1)
-		require.Contains(t, l[0], "waits in Wait at an unknown place for 2s")
+		require.Contains(t, l[0], "waits in Wait at an unknown location for 2s")
 		require.Equal(t, min(n, 8), count(l[0], `task "on `))
 		require.Equal(t, min(n, 1), count(l[0], `, for task "on 0"`))
 		require.Equal(t, n > 8, strings.HasSuffix(l[0], " and"+more(8)), l[0])
@@ -376,10 +376,10 @@ func TestSnapshotText(t *testing.T) {
 		} else {
 			require.True(t, strings.HasSuffix(l[0], "its body is over, and it waits for "+say.Plural(n, "event")+":"), l[0])
 			require.Len(t, l, 1+min(n, 8)+min(max(n-8, 0), 1))
-			require.Equal(t, "    a Hold, bound at an unknown place, 1s ago", l[1])
+			require.Equal(t, "    a Hold, bound at an unknown location, 1s ago", l[1])
 		}
 		if n > 1 {
-			require.Equal(t, "    a message, bound at an unknown place, 1s ago", l[2])
+			require.Equal(t, "    a message, bound at an unknown location, 1s ago", l[2])
 		}
 		require.Equal(t, n > 8, l[len(l)-1] == "    and"+more(8))
 		if l = text(seen{status: status{state: stateSpawned}, events: events}); n > 0 {
