@@ -10,12 +10,13 @@ import (
 	"weft/comm"
 )
 
-// Replace is an operator for Accumulate: the target's elements become the source's. Unlike Put it
-// is atomic per element. It knows every kind of element, and is of no use in reductions.
+// Replace is an operator for Accumulate that sets the target's elements to the source's. Unlike
+// Put, it is atomic per element. It accepts every kind of element. It is not for reductions.
 var Replace = comm.OpFunc(false, func(in, inout []byte) { copy(inout, in) })
 
-// known says which operator knows which kind; Replace knows all.
-var known = func() (table map[comm.Op][comm.Opaque + 1]bool) {
+// opKinds has the kinds of element that each operator is defined for. Replace, which accepts all
+// kinds, is not in it.
+var opKinds = func() (table map[comm.Op][comm.Opaque + 1]bool) {
 	table = make(map[comm.Op][comm.Opaque + 1]bool)
 	for _, op := range []comm.Op{comm.Sum, comm.Prod, comm.Min, comm.Max} {
 		kinds := [comm.Opaque + 1]bool{comm.None: true}
@@ -28,12 +29,12 @@ var known = func() (table map[comm.Op][comm.Opaque + 1]bool) {
 	return table
 }()
 
-// checkOp refuses operators before anything is written.
+// checkOp refuses an operator before anything is written.
 func checkOp(op comm.Op, kind comm.Kind) error {
 	if op == Replace {
 		return nil
 	}
-	kinds, ok := known[op]
+	kinds, ok := opKinds[op]
 	if !ok {
 		return fmt.Errorf("%w: %v; legal are comm.Sum, Prod, Min, Max and rma.Replace", ErrOp, op)
 	}
@@ -45,13 +46,13 @@ func checkOp(op comm.Op, kind comm.Kind) error {
 
 const chunkBytes = 2048 // a multiple of every element size
 
-// chunk is aligned memory for elements that are not contiguous or not aligned where they are.
+// chunk is aligned memory, to which Apply copies elements that are not contiguous or not aligned.
 type chunk struct{ src, dst [chunkBytes / 8]uint64 }
 
 var chunks = sync.Pool{New: func() any { return new(chunk) }}
 
 // Apply combines src with dst, element by element, for backings: dst = dst op src. dst has the size
-// of src and any alignment. It is not atomic: whoever calls it keeps others away.
+// of src and any alignment. Apply is not atomic: the caller excludes concurrent access to dst.
 func Apply(dst []byte, src comm.Buffer, op comm.Op) error {
 	if op == Replace {
 		src.CopyToBytes(dst, 0)

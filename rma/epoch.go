@@ -20,21 +20,21 @@ type Assert uint
 const (
 	// this rank has not stored to its region itself since the last fence
 	NoStore    Assert = 1 << iota
-	NoPut             // nobody will put into this rank's region until the next fence
+	NoPut             // no rank will put into this rank's region until the next fence
 	NoPrecede         // the fence completes no operation of this rank
 	NoSucceed         // no operation follows the fence
 	allAsserts = NoStore | NoPut | NoPrecede | NoSucceed
 )
 
-// The state word of a window: what an operation must know before it may touch memory, in one
-// atomic.
+// The state word of a window: one atomic word with all that an operation must know before it may
+// touch memory.
 //
-//	bits 0..31  direct operations under way
+//	bits 0..31  direct operations in progress
 //	bit 61      busy: a fence is outstanding, so operations are queued
 //	bit 62      open: operations are legal (the last fence called opened an epoch)
 //	bit 63      freed
 //
-// The three bits change only while mu is held; the count, at any time.
+// The three bits change only while mu is held; the count changes at any time.
 const (
 	stBusy  uint64 = 1 << 61
 	stOpen  uint64 = 1 << 62
@@ -43,8 +43,8 @@ const (
 )
 
 // Fence closes the epoch and opens the next: it returns when all operations that any rank issued
-// before its own call of this fence are complete at their targets. Collective. Errors: that of a
-// queued operation of this rank, of the backing, of the communicator, or comm.ErrMismatch where
+// before its own call of this fence are complete at their targets. Collective. Errors: those of
+// queued operations of this rank, of the backing, of the communicator, or comm.ErrMismatch if
 // another rank calls Free (the window is then lost).
 func (w *Win) Fence(assert Assert) error {
 	_, err := w.Ifence(assert).Wait(context.Background())
@@ -54,8 +54,8 @@ func (w *Win) Fence(assert Assert) error {
 // Ifence is Fence as a request. Fences of one window are carried out in the order of the calls,
 // which must be the same on all ranks; fences of different windows are independent. Operations
 // issued after Ifence belong to the next epoch: while the fence is outstanding they are queued, and
-// carried out in order when it is complete. Until the fence after them completes, their buffers
-// must not change; an error in one of them is delivered by that fence.
+// carried out in order when the fence is complete. Their buffers must not change until the fence
+// after them completes; that fence also returns their errors.
 func (w *Win) Ifence(assert Assert) *comm.Request {
 	if assert&^allAsserts != 0 {
 		return w.failed("fence", fmt.Errorf("%w: bits %#x; legal are NoStore, NoPut, NoPrecede, NoSucceed (%#x)",
@@ -63,14 +63,14 @@ func (w *Win) Ifence(assert Assert) *comm.Request {
 	}
 	req := w.enqueueFence(assert&NoSucceed == 0, false, w.ev)
 	if req == nil {
-		return w.failed("fence", w.gone())
+		return w.failed("fence", w.freedCause())
 	}
 	return req
 }
 
-// gone says why the window takes nothing on any more. After the end of a run, that is what ended
-// the run, and not that its windows are freed.
-func (w *Win) gone() error {
+// freedCause returns why the window accepts no more calls. After the end of a run, that is the
+// error that ended the run, and not that its windows are freed.
+func (w *Win) freedCause() error {
 	if w.abandoned.Load() {
 		return abandonedError{context.Cause(w.c.Context())}
 	}
@@ -83,8 +83,8 @@ func (w *Win) failed(op string, err error) *comm.Request {
 	return req
 }
 
-// enqueueFence takes a fence on; it returns nil if the window has been freed. ev is where the fence
-// is recorded; nil if it is not.
+// enqueueFence queues a fence, and starts it if no fence is outstanding. It returns nil if the
+// window has been freed. ev receives the trace events of the fence; nil if there are none.
 func (w *Win) enqueueFence(opens, final bool, ev *event.Shared) *comm.Request {
 	req, complete := comm.NewRequestFor((*fenceOf)(w))
 	w.mu.Lock()
@@ -102,15 +102,15 @@ func (w *Win) enqueueFence(opens, final bool, ev *event.Shared) *comm.Request {
 		set |= stFreed
 	}
 	w.state.And(^clear)
-	w.state.Or(set) // from here on, operations queue behind this fence //bug:busy
-	w.asked++
-	w.note(final)
-	if !w.apart {
-		w.c.Later(1) // the barrier, until flushed
+	w.state.Or(set) // from here on, operations queue after this fence //bug:busy
+	w.called++
+	w.countFence(final)
+	if !w.separate {
+		w.c.Later(1) // announces the barrier; flushed withdraws it
 	}
 	e := entry{kind: kindFence, complete: complete, final: final}
 	if ev != nil {
-		w.closing(&e, req, opens)
+		w.recordFence(&e, req, opens)
 	}
 	w.queue = append(w.queue, e)
 	if w.phase == idle {
@@ -119,9 +119,9 @@ func (w *Win) enqueueFence(opens, final bool, ev *event.Shared) *comm.Request {
 	return req
 }
 
-// enter begins a direct operation, or says that the operation has to take the slow path. The count
-// is raised before the bits are looked at: a fence that sets busy either sees this operation in the
-// count, or this operation sees busy.
+// enter begins a direct operation. It returns false if the operation has to take the slow path. The
+// same atomic addition raises the count and reads the bits. So a fence that sets busy finds this
+// operation in the count, or this operation finds busy set.
 func (w *Win) enter() bool {
 	s := w.state.Add(1)                      //bug:announce
 	if s&(stFreed|stOpen|stBusy) == stOpen { //bug:announce
@@ -131,8 +131,8 @@ func (w *Win) enter() bool {
 	return false
 }
 
-// leave ends what enter began. Whoever takes the count to zero while a fence waits for that, starts
-// it.
+// leave ends what enter began. If it takes the count to zero and a fence waits for that, it starts
+// the fence.
 func (w *Win) leave() {
 	s := w.state.Add(^uint64(0))
 	if s&stBusy == 0 || s&stCount != 0 {
@@ -145,7 +145,7 @@ func (w *Win) leave() {
 	}
 }
 
-// issue carries an operation out now, or queues it behind an outstanding fence.
+// issue carries an operation out now, or queues it after an outstanding fence.
 func (w *Win) issue(e entry) error {
 	for {
 		if w.enter() {
@@ -156,43 +156,43 @@ func (w *Win) issue(e entry) error {
 		switch {
 		case s&stFreed != 0:
 			w.mu.Unlock()
-			return w.wrap(e.kind.String(), e.rank, w.gone())
+			return w.wrap(e.kind.String(), e.rank, w.freedCause())
 		case s&stOpen == 0:
 			w.mu.Unlock()
 			return w.wrap(e.kind.String(), e.rank, fmt.Errorf("%w: call Fence or Ifence first", ErrSync))
 		case s&stBusy != 0:
 			if w.ev != nil {
-				w.posted(&e, w.asked+1)
+				w.recordOp(&e, w.called+1)
 			}
 			w.queue = append(w.queue, e)
 			w.mu.Unlock()
 			return nil
 		}
-		w.mu.Unlock() // the fence completed meanwhile
+		w.mu.Unlock() // the fence completed meanwhile: try again
 	}
 }
 
 // direct carries an operation out now. Precondition: enter has returned true.
 func (w *Win) direct(e *entry) error {
-	defer w.leave() // also if the backing panics: the run would wait for the operation at its end
+	defer w.leave() // also if the backing panics: else the end of the run would wait for ever
 	if w.ev != nil {
-		w.posted(e, w.over+1)
+		w.recordOp(e, w.completed+1)
 	}
 	err := w.perform(e)
 	if w.ev != nil {
-		w.done(e, err)
+		w.recordDone(e, err)
 	}
 	return err
 }
 
-// move takes entries off the queue until it is empty or a fence has to wait. Only one goroutine is
-// in it at a time, which phase ensures. Preconditions: mu is held, and phase is idle or moving. It
-// lets go of mu while it carries out operations.
+// move takes entries off the queue until the queue is empty or a fence has to wait. phase ensures
+// that one goroutine at a time is in move. Preconditions: mu is held, and phase is idle or moving.
+// move unlocks mu while it carries out operations.
 func (w *Win) move() {
 	w.phase = moving
 	for len(w.queue) > 0 {
 		e := w.queue[0]
-		w.queue[0] = entry{} // lets go of the buffer
+		w.queue[0] = entry{} // releases the buffer
 		w.queue = w.queue[1:]
 		if e.kind == kindFence {
 			w.fence = e
@@ -205,7 +205,7 @@ func (w *Win) move() {
 		w.mu.Unlock()
 		err := w.perform(&e)
 		if w.ev != nil {
-			w.done(&e, err)
+			w.recordDone(&e, err)
 		}
 		w.mu.Lock()
 		w.opErr = errors.Join(w.opErr, err)
@@ -215,24 +215,24 @@ func (w *Win) move() {
 	w.phase = idle
 }
 
-// sync runs the fence at hand: flush, barrier, close. Preconditions: mu is held, phase is
-// waitingOps, no direct operation is under way. It lets go of mu while it calls out.
+// sync runs the current fence: flush, barrier, close. Preconditions: mu is held, phase is
+// waitingOps, no direct operation is in progress. sync unlocks mu while it calls the backing.
 func (w *Win) sync() {
 	w.phase = syncing
 	final := w.fence.final
 	w.mu.Unlock()
-	if m, ok := w.b.(*memory); ok && final && m.p != nil {
-		m.p.ends()
+	if m, ok := w.b.(*memory); ok && final && m.ep != nil {
+		m.ep.announceFree()
 	}
 	w.b.Flush(w.onFlush)
 	w.mu.Lock()
 }
 
-// flushed: this rank's operations of the epoch are in place. The barrier is joined even after an
-// error, because the other ranks wait for it.
+// flushed follows the flush: this rank's operations of the epoch are done. The fence joins the
+// barrier even after an error, because the other ranks wait for the barrier.
 func (w *Win) flushed(err error) {
-	if w.apart {
-		w.passed(err) // the marks of all ranks were the barrier
+	if w.separate {
+		w.passed(err) // the marks of all ranks have been the barrier
 		return
 	}
 	w.syncErr = err
@@ -245,7 +245,7 @@ func (w *Win) flushed(err error) {
 	barrier.OnDone(w.onBarrier)
 }
 
-// passed: all ranks' operations of the epoch are in place.
+// passed follows the barrier: all ranks' operations of the epoch are done.
 func (w *Win) passed(err error) {
 	w.syncErr = errors.Join(w.syncErr, cause(err))
 	if err != nil || w.fence.final {
@@ -255,7 +255,7 @@ func (w *Win) passed(err error) {
 	w.b.Closed(w.onClosed)
 }
 
-// closed ends the fence at hand and moves on.
+// closed completes the current fence and goes on with the queue.
 func (w *Win) closed(err error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -267,29 +267,29 @@ func (w *Win) closed(err error) {
 			op = "free"
 		}
 		err = w.wrap(op, NoPeer, err)
-		w.disagreed(err)
+		w.stopCounting(err)
 	}
 	w.fence, w.syncErr, w.opErr = entry{}, nil, nil
-	w.over++
-	if f.seen != nil {
-		w.ev.Put(event.EpochClosed, f.seen.TraceID(), uint64(w.number), w.over)
+	w.completed++
+	if f.recorded != nil {
+		w.ev.Put(event.EpochClosed, f.recorded.TraceID(), uint64(w.number), w.completed)
 	}
 	w.phase = moving       //bug:drain
 	if len(w.queue) == 0 { //bug:drain
-		// Who is told of the completion may put at once, and should not be queued behind this
+		// A callback or waiter of the fence may put at once. Its put should not be queued for this
 		// goroutine.
 		w.state.And(^stBusy)
 	}
 	w.mu.Unlock()
-	f.complete(err) // before the next epoch's operations: they may be many
+	f.complete(err) // before the next epoch's operations, which may be many
 	w.mu.Lock()
 	w.move()
 }
 
 // Put copies src to the target's region, from displacement disp (in the target's units) on. The
-// target sees it after the next fence. The copy may be made later, when the target is in another
-// process or a fence is outstanding; src must not change until the next fence is complete. Errors:
-// ErrRank, ErrRange, ErrSync, ErrFreed, those of the buffer.
+// target sees the data after the next fence. The copy may be made later, if the target is in
+// another process or a fence is outstanding; src must not change until the next fence is complete.
+// Errors: ErrRank, ErrRange, ErrSync, ErrFreed, those of the buffer.
 func (w *Win) Put(src comm.Buffer, rank, disp int) error {
 	return w.access(entry{kind: kindPut, buf: src, rank: rank}, disp)
 }
@@ -311,7 +311,7 @@ func (w *Win) Accumulate(src comm.Buffer, rank, disp int, op comm.Op) error {
 	return w.access(entry{kind: kindAccumulate, buf: src, rank: rank, op: op}, disp)
 }
 
-// access checks an operation before anything of it happens, and issues it.
+// access checks an operation, and then issues it. A refused operation has had no effect.
 func (w *Win) access(e entry, disp int) error {
 	if e.rank == comm.ProcNull {
 		return nil

@@ -20,20 +20,22 @@ var (
 	// ErrSync: no fence has opened an epoch, or the last one closed it for good (NoSucceed).
 	ErrSync = errors.New("operation outside an epoch")
 	// ErrFreed: the window has been freed. If the end of the run has freed it, the error also wraps
-	// what ended the run, and reads as that.
+	// the error that ended the run, and has its text.
 	ErrFreed = errors.New("window is freed")
 	// ErrAssert: unknown assertion bits.
 	ErrAssert = errors.New("bad assertion")
-	// ErrOp: Accumulate with a user's operator or one that does not know the element kind.
+	// ErrOp: Accumulate with a user's operator, or with one that is not defined for the element
+	// kind.
 	ErrOp = errors.New("bad accumulate operator")
-	// ErrSize: a negative size, or a displacement unit below 1. Every rank gets it.
+	// ErrSize: a negative size, or a displacement unit below 1. Every rank gets this error.
 	ErrSize = errors.New("bad size")
-	// ErrInfo: an info key that this package knows has a value that it does not.
+	// ErrInfo: an info key that this package knows has an unknown value.
 	ErrInfo = errors.New("bad info value")
 	// ErrUnsupported: Accumulate of elements so large that they cannot reach a rank of another
 	// process in one piece.
 	ErrUnsupported = errors.New("not supported")
-	// ErrProtocol: what a rank of another process sends makes no sense. The run ends.
+	// ErrProtocol: a rank of another process has sent a message that breaks the protocol. The run
+	// ends.
 	ErrProtocol = errors.New("a rank breaks the protocol")
 )
 
@@ -60,15 +62,15 @@ func (e *Error) Error() string {
 // Unwrap returns the cause.
 func (e *Error) Unwrap() error { return e.Err }
 
-// abandonedError is ErrFreed of a window whose run has ended before Free. Its text is that of the
-// run's end.
+// abandonedError is ErrFreed for a window whose run ended before Free. Its text is that of the
+// error that ended the run.
 type abandonedError struct{ cause error }
 
 func (e abandonedError) Error() string   { return e.cause.Error() }
 func (e abandonedError) Unwrap() []error { return []error{e.cause, ErrFreed} }
 
-// cause returns why an operation on a communicator has failed. The program did not call it, so
-// which one it was is not said.
+// cause returns the reason why an operation on a communicator has failed, without the name of the
+// operation, because the program has not called it.
 func cause(err error) error {
 	if e, ok := err.(*comm.Error); ok {
 		return e.Err

@@ -9,24 +9,24 @@ import (
 	"weft/internal/friend"
 )
 
-// What a recorded run says of windows: each window from its making to Free, each fence, each
-// operation with the epoch that it belongs to. Win.ev is nil in a run that is not recorded, and
-// then nothing else is looked at.
+// The trace events of windows: each window from its making to Free, each fence, and each operation
+// with its epoch. Win.ev is nil if the run is not recorded; then nothing else of this file is used.
 //
 // Fence number n, from 1, closes epoch n. An operation belongs to the epoch that the next fence
-// closes. Which that is, is known without a lock:
+// closes. The number of this epoch is known without another lock:
 //
-//   - A direct operation is counted in the state word, and was so when no fence was outstanding:
-//     then all fences that were called are complete. None that is called later is complete before
-//     the operation has left. So Win.over stands still, and the epoch is the one after it. It is
-//     read before the operation leaves: afterwards, the next fence may move it.
-//   - An operation that is queued has mu, and so has whoever calls a fence: it belongs to the epoch
-//     after Win.asked.
+//   - A direct operation entered the count of the state word when no fence was outstanding, so all
+//     fences called until then are complete. No later fence completes before the operation leaves
+//     the count. So Win.completed is constant in between, and the epoch is Win.completed+1. It is
+//     read before the operation leaves; afterwards the next fence may change it.
+//   - An operation is queued under mu, and a fence is called under mu. So the epoch of a queued
+//     operation is Win.called+1.
 //
-// Operations are recorded before they leave, so that all of an epoch's come before its end.
+// An operation is recorded before it leaves the count, so all operations of an epoch are recorded
+// before its end.
 
-// made records that there is a window.
-func (w *Win) made() {
+// recordWindow records the making of the window.
+func (w *Win) recordWindow() {
 	size := 0
 	if me := w.c.Rank(); me < len(w.regions) {
 		size = w.regions[me].Size
@@ -34,11 +34,11 @@ func (w *Win) made() {
 	w.ev.Put(event.WindowMade, uint64(w.number), uint64(size), uint64(uint32(len(w.regions))))
 }
 
-// closing records that a fence is called, under a number of its request's. The caller holds mu and
-// has counted it.
-func (w *Win) closing(e *entry, req *comm.Request, opens bool) {
+// recordFence records the call of a fence, and gives its request a number. The caller holds mu and
+// has counted the fence.
+func (w *Win) recordFence(e *entry, req *comm.Request, opens bool) {
 	friend.Record(req, w.ev)
-	e.seen = req
+	e.recorded = req
 	flags := uint8(0)
 	if opens {
 		flags |= event.FenceOpens
@@ -46,18 +46,18 @@ func (w *Win) closing(e *entry, req *comm.Request, opens bool) {
 	if e.final {
 		flags |= event.FenceLast
 	}
-	w.ev.Put(event.EpochClosing, req.TraceID(), event.FenceB(w.number, flags), w.asked)
+	w.ev.Put(event.EpochClosing, req.TraceID(), event.FenceB(w.number, flags), w.called)
 }
 
-// posted records an operation, and gives it a number.
-func (w *Win) posted(e *entry, epoch uint64) {
+// recordOp records an operation, and gives it a number.
+func (w *Win) recordOp(e *entry, epoch uint64) {
 	e.number = w.ops.Add(1)
 	k := [...]event.Kind{kindPut: event.Put, kindGet: event.Get, kindAccumulate: event.Accumulate}[e.kind]
 	w.ev.Put(k, event.TargetA(e.rank, epoch), event.OperationB(w.number, e.number), uint64(e.buf.Bytes()))
 }
 
-// done records that an operation is carried out, as far as this rank can.
-func (w *Win) done(e *entry, err error) {
+// recordDone records that this rank has carried out its part of an operation.
+func (w *Win) recordDone(e *entry, err error) {
 	flags := uint64(event.EndedCompleted)
 	if err != nil {
 		flags |= event.EndedFailed
@@ -65,8 +65,8 @@ func (w *Win) done(e *entry, err error) {
 	w.ev.Put(event.OperationDone, 0, event.OperationB(w.number, e.number), flags)
 }
 
-// TraceID returns the number of the window in a recording of package trace. It is the same at all
-// ranks.
+// TraceID returns the number of the window in a recording of package trace. The number is the same
+// at all ranks.
 func (w *Win) TraceID() uint32 { return w.number }
 
 func init() { friend.EventsOfWin = func(w any) *event.Shared { return w.(*Win).ev } }

@@ -64,7 +64,7 @@ func newEpochLab(r *explore.Run, ranks int) *epochLab {
 	l := &epochLab{Run: r, here: map[uint32][]arrival{}}
 	for me := range ranks {
 		k := &epochRank{l: l, me: me}
-		k.w = &Win{c: new(comm.Comm), b: k, regions: k.Regions(), apart: true}
+		k.w = &Win{c: new(comm.Comm), b: k, regions: k.Regions(), separate: true}
 		k.w.onFlush, k.w.onBarrier, k.w.onClosed = k.w.flushed, k.w.passed, k.w.closed
 		l.ranks = append(l.ranks, k)
 		r.Name(fmt.Sprint(me), k.w)
@@ -87,8 +87,8 @@ func (l *epochLab) atRest() error {
 		if w := k.w; w.phase != idle || len(w.queue) > 0 || w.state.Load()&(stBusy|stCount) != 0 {
 			return fmt.Errorf("rank %d: phase %d, %d in the queue, state %x", k.me, w.phase, len(w.queue), w.state.Load())
 		}
-		if k.over.Load() != uint32(k.w.asked) {
-			return fmt.Errorf("rank %d: %d of %d fences are closed", k.me, k.over.Load(), k.w.asked)
+		if k.over.Load() != uint32(k.w.called) {
+			return fmt.Errorf("rank %d: %d of %d fences are closed", k.me, k.over.Load(), k.w.called)
 		}
 	}
 	return nil

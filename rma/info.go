@@ -11,8 +11,8 @@ import (
 	"weft/comm"
 )
 
-// Info keys of windows. What this package guarantees is more than any hint asks for, so hints are
-// checked and otherwise change nothing; Info shows what is in effect.
+// Info keys of windows. This package guarantees more than any hint requires. So it checks the
+// values of hints, and otherwise ignores them; Info returns what is in effect.
 var hints = map[string][]string{
 	"no_locks":       {"true", "false"},
 	"same_size":      {"true", "false"},
@@ -41,9 +41,9 @@ func (w *Win) Info() comm.Info {
 	return info
 }
 
-// SetInfo adds to the window's info. Keys that this package does not know are kept as they are.
-// Collective in the sense that all ranks must set the same; it does not wait for them. Errors:
-// ErrInfo, and nothing is set.
+// SetInfo adds to the window's info. Keys that this package does not know are kept unchanged. All
+// ranks must set the same values, but SetInfo does not wait for other ranks. Errors: ErrInfo, and
+// nothing is set.
 func (w *Win) SetInfo(info comm.Info) error {
 	if err := w.mergeInfo(info); err != nil {
 		return w.wrap("set info", NoPeer, err)

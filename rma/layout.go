@@ -17,46 +17,47 @@ import (
 // collective calls (Fence, Ifence, SetInfo, Free) must be made in the same order on all ranks.
 type Win struct {
 	// constant after construction
-	c         *comm.Comm // the window's own: its fences disturb nobody
+	c         *comm.Comm // the window's own, so that its barriers match no other collective
 	b         Backing
 	regions   []Region
 	onFlush   func(error)
 	onBarrier func(error)
 	onClosed  func(error)
-	unwatch   func() bool // ends the watch for the run's end
-	// each rank is in a process of its own: the port's fence is all that is needed
-	apart  bool
-	ev     *event.Shared // nil: it is not recorded
-	number uint32        // in a recording, at all ranks
+	stopAtEnd func() bool // keeps the end of the run from calling abandon
+	// Each rank is in its own process. The marks that the endpoints exchange are the barrier.
+	separate bool
+	ev       *event.Shared // trace events; nil if the run is not recorded
+	number   uint32        // of the window in a recording; the same at all ranks
 
 	state     xatomic.Uint64 // see epoch.go
 	abandoned xatomic.Bool   // the run ended before Free
-	ops       xatomic.Uint32 // operations that were recorded
+	ops       xatomic.Uint32 // operations recorded
 
-	mu    xatomic.VisibleMutex
-	phase phase     // guarded by mu
-	queue []entry   // guarded by mu; operations and fences that wait for the fence at hand
-	opErr error     // guarded by mu; of queued operations, for the next fence
-	info  comm.Info // guarded by mu
-	asked uint64    // guarded by mu; fences called
+	mu     xatomic.VisibleMutex
+	phase  phase     // guarded by mu
+	queue  []entry   // guarded by mu; operations and fences that wait for the current fence
+	opErr  error     // guarded by mu; errors of queued operations, for the next fence to return
+	info   comm.Info // guarded by mu
+	called uint64    // guarded by mu; fences called
 
-	// over is how many fences are complete. It changes under mu while the window is busy and no
-	// direct operation is under way; who is such an operation, or has mu, may read it.
-	over uint64
+	// completed counts complete fences. It changes under mu, while the window is busy and no direct
+	// operation is in progress. A direct operation and a holder of mu may read it.
+	completed uint64
 
-	// Of the fence at hand: owned by whoever runs it; phase changes hands under mu.
+	// The current fence. Both fields belong to the goroutine that runs the fence; they change hands
+	// with phase, under mu.
 	fence   entry
 	syncErr error
 }
 
-// phase says who moves the queue on. It is guarded by mu.
+// phase says what happens next to the queue. It is guarded by mu.
 type phase uint8
 
 const (
 	idle       phase = iota // the queue is empty
-	moving                  // some goroutine is in move; it goes on until it reaches another phase
-	waitingOps              // the fence at hand waits for the last direct operation to leave
-	syncing                 // the fence at hand waits for its flush, barrier and close
+	moving                  // one goroutine is in move; it stays there until it sets another phase
+	waitingOps              // the current fence waits for the last direct operation to leave
+	syncing                 // the current fence waits for its flush, barrier or close
 )
 
 // entry is an operation or a fence in the queue, in the order of the calls.
@@ -66,74 +67,76 @@ type entry struct {
 	buf       comm.Buffer
 	rank, off int
 	op        comm.Op
-	number    uint32 // in a recording
+	number    uint32 // of the operation in a recording
 	// a fence
-	seen     *comm.Request // nil: it is not recorded
+	recorded *comm.Request // the fence's request; nil if the run is not recorded
 	complete func(error)
-	final    bool // the fence of Free: not an epoch, and nothing follows
+	final    bool // the fence of Free: it is not counted as an epoch, and nothing follows it
 }
 
-// port is one rank's way to the ranks of other processes, for one window of process memory.
+// endpoint connects one rank to the ranks of other processes, for one window of process memory.
 // README.md, "Ranks of other processes", has the protocol.
-type port struct {
+type endpoint struct {
 	// Constant after construction.
-	c      *comm.Comm  // its own: nothing but this protocol travels in it
-	mem    []byte      // this rank's region
-	lock   *sync.Mutex // of accumulates on it
-	lanes  []*lane     // by rank; nil for the ranks of this process
-	remote int         // how many there are
-	teller *teller     // says what c's receives are for
+	c         *comm.Comm  // the endpoint's own: it carries this protocol alone
+	mem       []byte      // this rank's region
+	lock      *sync.Mutex // held by each accumulate on mem
+	channels  []*channel  // by rank; nil for the ranks of this process
+	remote    int         // how many channels there are
+	describer *describer  // describes the receives of c
 
-	mu     sync.Mutex
-	epoch  uint64      // guarded by mu: fences completed here
-	open   int         // guarded by mu: transfers from or to memory of this rank that are under way
-	marks  int         // guarded by mu: lanes that are marked or lost
-	gone   int         // guarded by mu: lanes that are gone
-	done   func(error) // guarded by mu: of the fence at hand, nil if there is none
-	frees  bool        // guarded by mu: the next fence is that of Free
-	moving bool        // guarded by mu: somebody is in settle
-	closed bool        // guarded by mu
-	err    error       // guarded by mu: the first; the window is lost with it
+	mu       sync.Mutex
+	epoch    uint64      // guarded by mu: fences completed here
+	pending  int         // guarded by mu: transfers from or to memory of this rank in progress
+	marks    int         // guarded by mu: channels that are marked or lost
+	detached int         // guarded by mu: channels that are detached
+	done     func(error) // guarded by mu: completes the current fence; nil if there is none
+	freeing  bool        // guarded by mu: the next fence is that of Free
+	settling bool        // guarded by mu: one goroutine is in settle
+	closed   bool        // guarded by mu
+	err      error       // guarded by mu: the first error; each fence returns it from then on
 }
 
-// lane is the way to one rank of another process, and from it.
+// channel carries packets to one rank of another process, and from it.
 //
-// Sending: operations are packed into the open bundle in the order of the calls; what does not fit
-// while as much as allowed is under way waits in the backlog. A full bundle, and one that somebody
-// waits for, goes to outbox, and whoever finds nobody busy with that sends it.
-type lane struct {
+// Sending: add packs operations into the open packet (filling) in the order of the calls. If the
+// limit of messages in flight is reached, an operation that does not fit waits in the backlog. A
+// packet moves to the outbox when it is full, or when a rank waits for it. The goroutine that finds
+// busy false sends the outbox.
+type channel struct {
 	// Constant after construction.
-	p    *port
+	ep   *endpoint
 	rank int
 
 	mu      sync.Mutex
-	filling *bundle // guarded by mu; nil if there is nothing in it
-	// guarded by mu; while there is something in it, make refuses, and filling is nil
-	backlog []parcel
-	outbox  []parcel // guarded by mu; sealed
-	busy    bool     // guarded by mu: somebody is in ship
-	under   int      // guarded by mu: parcels with comm that are not over
-	ahead   int      // guarded by mu: bundles of this epoch that may still go without a rendezvous
-	epoch   uint64   // guarded by mu: of what is packed now
-	seq     uint64   // guarded by mu: bundles sealed
-	tags    uint32   // guarded by mu: given last
-	gets    int      // guarded by mu: asked for and not answered
+	filling *packet // guarded by mu; nil if no operation is packed
+	// Guarded by mu. While the backlog has entries, reserve returns false and filling is nil.
+	backlog  []outgoing
+	outbox   []outgoing // guarded by mu; sealed packets, and payloads of direct puts
+	busy     bool       // guarded by mu: one goroutine is in ship
+	inFlight int        // guarded by mu: messages that comm has and has not completed
+	// guarded by mu: packets of this epoch that may still go without a rendezvous
+	eagerLeft int
+	epoch     uint64 // guarded by mu: of the operations that are packed now
+	seq       uint64 // guarded by mu: packets sealed
+	lastTag   uint32 // guarded by mu: counts the tags that were used
+	gets      int    // guarded by mu: gets that are packed and not answered
 
-	// Receiving: owned by whoever handles the message at hand.
-	in    *bundle
+	// Receiving: owned by the goroutine that handles the current message.
+	in    *packet
 	inSeq uint64
 
-	// Receiving: guarded by p.mu.
+	// Receiving: guarded by ep.mu.
 	req *comm.Request // the standing receive
-	// the rank has called the fence of this epoch, and nothing of this epoch follows
+	// The rank has called the fence of this epoch. It sends nothing more for this epoch.
 	marked bool
-	fence  uint8 // and which: of fences
-	held   bool  // the message at hand is of the next epoch
+	fence  uint8 // which fence the mark says: an index of fenceNames
+	held   bool  // the current message belongs to the next epoch
 	lost   bool
 
-	// gone: the rank does not take part in this window any more, though it lives. It is set when no
-	// operation is under way.
-	gone atomic.Bool
+	// detached: the rank lives, but does not take part in this window any more. It is set while no
+	// operation is in progress.
+	detached atomic.Bool
 }
 
 // Region is what one target rank owns of a window.
@@ -142,13 +145,12 @@ type Region struct {
 	Unit int // bytes per displacement
 }
 
-// Backing is where a window's memory lives. Each rank of the window has a Backing of its own, all
-// of which reach the same memory.
+// Backing is where a window's memory lives. Each rank of the window has its own Backing, all of
+// which reach the same memory.
 //
-// The window has checked rank, offset and length before it calls; offsets are in bytes. Put, Get
-// and Accumulate are called concurrently and do not block. The buffer stays the operation's until
-// the Flush after it is done; when the memory at the target changes before that is the backing's
-// affair.
+// The window checks rank, offset and length before it calls; offsets are in bytes. Put, Get and
+// Accumulate are called concurrently and do not block. The operation owns the buffer until the next
+// Flush is done. The backing decides when, until then, the memory at the target changes.
 type Backing interface {
 	// Regions lists the regions by target rank. There may be more or fewer than ranks in the
 	// communicator. Constant.
@@ -159,50 +161,52 @@ type Backing interface {
 	// Accumulate is atomic per element with respect to every other Accumulate on the same memory.
 	Accumulate(rank, off int, src comm.Buffer, op comm.Op) error
 
-	// Flush is called once per fence, when all operations of this rank's epoch have returned and
-	// before the barrier. It calls done, at once or later, from any goroutine, when their effects
-	// are where other ranks find them after the barrier.
+	// Flush is called once per fence, after all operations of this rank's epoch have returned and
+	// before the barrier. It calls done, at once or later, from any goroutine, when other ranks
+	// can find the effects of those operations after the barrier.
 	Flush(done func(error))
-	// Closed is called once per fence after the barrier: every rank's operations of the epoch are
-	// in place. The fence is complete at this rank when done is called.
+	// Closed is called once per fence, except that of Free, after the barrier has succeeded: every
+	// rank's operations of the epoch are done. The fence is complete at this rank when done is
+	// called.
 	Closed(done func(error))
 
-	// Free is called once; no operation or fence of this rank is under way or will come.
+	// Free is called once, when no operation or fence of this rank is in progress and none follows.
 	Free() error
 }
 
-// memory is the backing of process memory. What is in this address space is one copy, and complete
-// when it returns; the rest goes through the port, and is complete with the fence.
+// memory is the backing of process memory. An operation on a region of this process is one copy,
+// complete when it returns. Other operations go through the endpoint, and are complete with the
+// fence.
 type memory struct {
-	g       *group
+	shared  *shared
 	regions []Region
-	p       *port // nil if all ranks are in this process
+	ep      *endpoint // nil if all ranks are in this process
 }
 
-// teller is what the communicator of a port knows of the port, and so of the window's memory. The
-// run keeps communicators, and requests that are over, for longer than a window lives.
-type teller struct {
-	of atomic.Pointer[port] // nil: it is closed
+// describer is the only reference from the endpoint's communicator to the endpoint, and so to the
+// window's memory. A run keeps communicators and completed requests for longer than a window lives.
+type describer struct {
+	ep atomic.Pointer[endpoint] // nil after close
 }
 
-// describe says what a receive of the port's waits for: "" for a standing one, unless a fence waits
-// for the rank.
-func (t *teller) describe(src, tag int) string {
-	p := t.of.Load()
+// describe says what a receive of the endpoint waits for. A standing receive is described only
+// while a fence waits for the rank; otherwise describe returns "".
+func (d *describer) describe(src, tag int) string {
+	ep := d.ep.Load()
 	switch {
-	case p == nil:
+	case ep == nil:
 		return ""
-	case tag == bundleTag:
-		p.mu.Lock()
-		defer p.mu.Unlock()
-		if l := p.lanes[src]; p.done == nil || l.marked || l.lost {
+	case tag == packetTag:
+		ep.mu.Lock()
+		defer ep.mu.Unlock()
+		if ch := ep.channels[src]; ep.done == nil || ch.marked || ch.lost {
 			return ""
 		}
-		return fmt.Sprintf("rank %d in %s number %d", src, fences[p.fenceKind()], p.epoch+1)
+		return fmt.Sprintf("rank %d in %s number %d", src, fenceNames[ep.fenceKind()], ep.epoch+1)
 	case tag&1 == 1:
 		return fmt.Sprintf("rank %d to answer a get", src)
 	}
-	return fmt.Sprintf("rank %d to send what it puts", src)
+	return fmt.Sprintf("rank %d to send the data of a put", src)
 }
 
 // fenceOf is a window as the operation of a fence's request.
@@ -228,11 +232,11 @@ const (
 
 func (k opKind) String() string { return [...]string{"put", "get", "accumulate", "fence"}[k] }
 
-// fences are what marks say in a record's operator.
-var fences = [...]string{"fence", "free window"}
+// fenceNames are the two kinds of fence. A mark has an index of it as its operator.
+var fenceNames = [...]string{"fence", "free window"}
 
-func (p *port) fenceKind() uint8 {
-	if p.frees {
+func (ep *endpoint) fenceKind() uint8 {
+	if ep.freeing {
 		return 1
 	}
 	return 0

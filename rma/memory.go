@@ -15,8 +15,8 @@ import (
 )
 
 // Allocate makes a window of process memory with n elements at this rank, and returns them. The
-// displacement unit is the element size. Collective; n may differ between ranks, which may be in
-// one process or in several. T must hold no pointers. Errors, on all ranks alike: ErrSize,
+// displacement unit is the element size. Collective; n may differ between ranks. The ranks may be
+// in one process or in several. T must hold no pointers. Errors, the same on all ranks: ErrSize,
 // comm.ErrType, ErrInfo.
 func Allocate[T any](c *comm.Comm, n int, info ...comm.Info) (*Win, []T, error) {
 	var mem []T
@@ -33,26 +33,29 @@ func Allocate[T any](c *comm.Comm, n int, info ...comm.Info) (*Win, []T, error) 
 	return w, mem, nil
 }
 
-// Create is Allocate with memory of the caller's. Between a rank's call of a fence and the end of
-// its next fence the caller touches mem only where no other rank does in that epoch.
+// Create is Allocate with the caller's memory. Between a rank's call of a fence and the end of its
+// next fence, the rank uses only those parts of mem that no other rank uses in that epoch.
 func Create[T any](c *comm.Comm, mem []T, info ...comm.Info) (*Win, error) {
 	return create(c, mem, nil, info)
 }
 
-const maxRegion = 1 << 48 // bytes; so that sums stay far from overflow
+const maxRegion = 1 << 48 // bytes; keeps sums far from overflow
 
-// group is what the ranks of a process-memory window share.
-type group struct {
-	// by rank; each set by its rank before the second exchange in create, constant after it
+// shared is the state that the ranks of one process share for a window of process memory.
+type shared struct {
+	// By rank. Each rank sets its own entry before the second exchange in create; constant after
+	// it.
 	mem   [][]byte
-	locks []sync.Mutex // by rank: Accumulate on its region
+	locks []sync.Mutex // by rank; Accumulate on the rank's region holds it
 }
 
-// groups holds the groups that are being made. An entry leaves when all ranks have found it.
-var groups sync.Map // random id → *group
+// beingMade holds the shared states of windows that are being made. An entry is removed after all
+// ranks have loaded it.
+var beingMade sync.Map // random id → *shared
 
-// create agrees on a window: what each rank brings, and, in a second exchange, that each has found
-// the group of its process and left its memory there.
+// create makes a window in two exchanges. In the first, each rank tells its size, unit and errors.
+// The second confirms that each rank has loaded the shared state of its process and stored its
+// memory there.
 func create[T any](c *comm.Comm, mem []T, bad error, infos []comm.Info) (*Win, error) {
 	fail := func(err error) (*Win, error) {
 		return nil, &Error{Op: "create window", Rank: c.Rank(), Peer: NoPeer, Err: cause(err)}
@@ -65,16 +68,16 @@ func create[T any](c *comm.Comm, mem []T, bad error, infos []comm.Info) (*Win, e
 	case buf.Err() != nil:
 		bad, mine.code = buf.Err(), codeType
 	}
-	leader := 0 // of this process: makes the group
+	leader := 0 // the lowest rank of this process; it makes the shared state
 	for !c.Local(leader) {
 		leader++
 	}
 	if leader == c.Rank() {
 		var id [8]byte
-		rand.Read(id[:]) // never fails: the runtime ends the program instead
+		rand.Read(id[:]) // never fails: it ends the program instead
 		mine.id = int64(binary.NativeEndian.Uint64(id[:]))
-		groups.Store(mine.id, &group{mem: make([][]byte, c.Size()), locks: make([]sync.Mutex, c.Size())})
-		defer groups.Delete(mine.id)
+		beingMade.Store(mine.id, &shared{mem: make([][]byte, c.Size()), locks: make([]sync.Mutex, c.Size())})
+		defer beingMade.Delete(mine.id)
 	}
 	mine.leader = int64(leader)
 	offers := make([]offer, c.Size())
@@ -82,7 +85,7 @@ func create[T any](c *comm.Comm, mem []T, bad error, infos []comm.Info) (*Win, e
 		return fail(err)
 	}
 	b := &memory{}
-	together, apart := true, true // all ranks in one process; each in its own
+	together, separate := true, true // all ranks in one process; each in its own
 	for r, o := range offers {
 		if o.code != 0 {
 			return fail(errors.Join(bad, fmt.Errorf("%w: rank %d brings memory that cannot be used", codeErrors[o.code], r)))
@@ -92,15 +95,15 @@ func create[T any](c *comm.Comm, mem []T, bad error, infos []comm.Info) (*Win, e
 		}
 		b.regions = append(b.regions, Region{Size: int(o.size), Unit: int(o.unit)})
 		together = together && o.leader == 0
-		apart = apart && o.leader == int64(r)
+		separate = separate && o.leader == int64(r)
 	}
-	g, ok := groups.Load(offers[leader].id)
+	s, ok := beingMade.Load(offers[leader].id)
 	if !ok {
-		return fail(fmt.Errorf("%w: rank %d is said to be in this process, and has left nothing here", ErrProtocol, leader))
+		return fail(fmt.Errorf("%w: rank %d is said to be in this process, but has stored no state here", ErrProtocol, leader))
 	}
-	b.g = g.(*group)
+	b.shared = s.(*shared)
 	region, _ := buf.Contiguous()
-	b.g.mem[c.Rank()] = region
+	b.shared.mem[c.Rank()] = region
 	if err := c.Barrier(); err != nil {
 		return fail(err)
 	}
@@ -112,14 +115,14 @@ func create[T any](c *comm.Comm, mem []T, bad error, infos []comm.Info) (*Win, e
 	}
 	if !together {
 		var err error
-		if b.p, err = newPort(c, region, &b.g.locks[c.Rank()]); err != nil {
+		if b.ep, err = newEndpoint(c, region, &b.shared.locks[c.Rank()]); err != nil {
 			return fail(err)
 		}
 	}
-	return newWin(c, b, info, apart && !together)
+	return newWin(c, b, info, separate && !together)
 }
 
-// offer is what a rank brings to a window.
+// offer is what a rank contributes to the first exchange of create.
 type offer struct{ size, unit, code, id, leader int64 }
 
 const (
@@ -131,38 +134,38 @@ var codeErrors = map[int64]error{codeSize: ErrSize, codeType: comm.ErrType}
 
 func (m *memory) Regions() []Region { return m.regions }
 
-// far reports whether a rank's region is in another process.
-func (m *memory) far(rank int) bool { return m.p != nil && m.p.lanes[rank] != nil }
+// inOtherProcess reports whether a rank's region is in another process.
+func (m *memory) inOtherProcess(rank int) bool { return m.ep != nil && m.ep.channels[rank] != nil }
 
 func (m *memory) Put(rank, off int, src comm.Buffer) error {
-	if m.far(rank) {
-		return m.p.put(rank, off, src)
+	if m.inOtherProcess(rank) {
+		return m.ep.put(rank, off, src)
 	}
-	src.CopyToBytes(m.g.mem[rank][off:], 0)
+	src.CopyToBytes(m.shared.mem[rank][off:], 0)
 	return nil
 }
 
 func (m *memory) Get(rank, off int, dst comm.Buffer) error {
-	if m.far(rank) {
-		return m.p.get(rank, off, dst)
+	if m.inOtherProcess(rank) {
+		return m.ep.get(rank, off, dst)
 	}
-	dst.CopyFromBytes(m.g.mem[rank][off:], 0)
+	dst.CopyFromBytes(m.shared.mem[rank][off:], 0)
 	return nil
 }
 
 func (m *memory) Accumulate(rank, off int, src comm.Buffer, op comm.Op) error {
-	if m.far(rank) {
-		return m.p.accumulate(rank, off, src, op)
+	if m.inOtherProcess(rank) {
+		return m.ep.accumulate(rank, off, src, op)
 	}
-	l := &m.g.locks[rank]
+	l := &m.shared.locks[rank]
 	l.Lock()
 	defer l.Unlock()
-	return Apply(m.g.mem[rank][off:off+src.Bytes()], src, op)
+	return Apply(m.shared.mem[rank][off:off+src.Bytes()], src, op)
 }
 
 func (m *memory) Flush(done func(error)) {
-	if m.p != nil {
-		m.p.flush(done)
+	if m.ep != nil {
+		m.ep.flush(done)
 		return
 	}
 	done(nil)
@@ -171,8 +174,8 @@ func (m *memory) Flush(done func(error)) {
 func (m *memory) Closed(done func(error)) { done(nil) }
 
 func (m *memory) Free() error {
-	if m.p != nil {
-		m.p.close()
+	if m.ep != nil {
+		m.ep.close()
 	}
 	return nil
 }

@@ -12,27 +12,28 @@ import (
 	"weft/internal/friend"
 )
 
-// New makes a window of memory that lives in b. Collective over c; every rank passes a Backing of
-// its own that reaches the same regions. The window takes over b, also if New fails.
+// New makes a window of memory that lives in b. Collective over c; every rank passes its own
+// Backing, and all Backings reach the same regions. The window owns b from then on, also if New
+// fails.
 func New(c *comm.Comm, b Backing, info comm.Info) (*Win, error) { return newWin(c, b, info, false) }
 
-func newWin(c *comm.Comm, b Backing, info comm.Info, apart bool) (*Win, error) {
+func newWin(c *comm.Comm, b Backing, info comm.Info, separate bool) (*Win, error) {
 	own, err := c.Dup()
 	if err != nil {
 		b.Free()
 		return nil, &Error{Op: "create window", Rank: c.Rank(), Peer: NoPeer, Err: cause(err)}
 	}
-	w := &Win{c: own, b: b, regions: b.Regions(), apart: apart, ev: friend.EventsOfComm(own), number: own.TraceID()}
+	w := &Win{c: own, b: b, regions: b.Regions(), separate: separate, ev: friend.EventsOfComm(own), number: own.TraceID()}
 	w.onFlush, w.onBarrier, w.onClosed = w.flushed, w.passed, w.closed
 	if err := w.mergeInfo(info); err != nil {
-		// Every rank has the same info, or the window is not usable at all: there is no fence to
-		// fall out of step.
+		// Every rank has the same info, or the window is not usable. So this failure leaves no rank
+		// waiting in a fence.
 		b.Free()
 		return nil, w.wrap("create window", NoPeer, err)
 	}
-	w.unwatch = own.AtEnd(w.abandon)
+	w.stopAtEnd = own.AtEnd(w.abandon)
 	if w.ev != nil {
-		w.made()
+		w.recordWindow()
 	}
 	return w, nil
 }
@@ -51,16 +52,16 @@ func (w *Win) Size(rank int) int { return w.regions[rank].Size }
 func (w *Win) Unit(rank int) int { return w.regions[rank].Unit }
 
 // Free waits for the outstanding fences and for all ranks, and ends the window. Collective.
-// Operations that are still queued are carried out. Whatever is called afterwards returns ErrFreed.
+// Operations that are still queued are carried out. Every later call returns ErrFreed.
 //
-// A rank that gives up with an error should return it rather than call Free, which would wait for
-// the others: when a run ends or is aborted, its windows are freed without being asked. Free then
-// returns an error that wraps comm.ErrAborted.
+// A rank that fails should return its error rather than call Free, which would wait for the other
+// ranks. When a run ends or is aborted, its windows are freed without a call. Free then returns an
+// error that wraps comm.ErrAborted.
 func (w *Win) Free() error {
-	w.unwatch()
+	w.stopAtEnd()
 	req := w.enqueueFence(false, true, w.ev)
 	if req == nil {
-		return w.wrap("free", NoPeer, w.gone())
+		return w.wrap("free", NoPeer, w.freedCause())
 	}
 	_, err := req.Wait(context.Background())
 	if ferr := w.b.Free(); ferr != nil && err == nil {
@@ -72,13 +73,13 @@ func (w *Win) Free() error {
 	return err
 }
 
-// abandon frees the window of a run that is over. The barrier in it fails at once; this waits for
-// operations under way.
+// abandon frees the window of a run that is over. The barrier of its fence fails at once, but
+// abandon waits for operations in progress.
 func (w *Win) abandon() {
 	w.abandoned.Store(true)
 	if req := w.enqueueFence(false, true, nil); req != nil {
 		_, _ = req.Wait(context.Background())
-		w.b.Free() // there is nobody to tell of an error
+		w.b.Free() // no caller is left to return an error to
 	}
 }
 
