@@ -103,7 +103,7 @@ func complexes(w *rma.Win) error {
 			return fmt.Errorf("complex at %d: %v", shift, got)
 		}
 	}
-	type point struct{ x, y int32 } // Replace knows every kind
+	type point struct{ x, y int32 } // Replace accepts every kind
 	got := []point{{}}
 	err := errors.Join(w.Accumulate(comm.Of([]point{{1, 2}}), 0, 8, rma.Replace), w.Get(comm.Of(got), 0, 8),
 		wants(w.Accumulate(comm.Of(got), 0, 8, comm.Sum), rma.ErrOp))
@@ -149,7 +149,7 @@ func TestAccumulateHammer(t *testing.T) {
 	})
 }
 
-// several has goroutines of all ranks add to the same elements of rank 0, which begin anywhere.
+// several makes goroutines of all ranks add to the same elements of rank 0, which are not aligned.
 func several[T numeric | complex64 | complex128](c *comm.Comm, w *rma.Win, mem []byte) error {
 	const n, goroutines, rounds, shift = 700, 2, 4, 3
 	clear(mem)
@@ -185,7 +185,7 @@ func several[T numeric | complex64 | complex128](c *comm.Comm, w *rma.Win, mem [
 	return nil
 }
 
-// Accumulates of several ranks, also of other processes, at one place, of each kind.
+// Ranks of one process and of others accumulate on the same elements, of each kind.
 func TestAccumulatesOfSeveralRanks(t *testing.T) {
 	run(t, 4, func(c *comm.Comm) error {
 		w, mem, err := rma.Allocate[byte](c, 700*16+8)
@@ -248,7 +248,7 @@ func BenchmarkFence(b *testing.B) {
 				if err != nil {
 					return err
 				}
-				// The other rank cannot know how often; it is told after each fence.
+				// Rank 0 tells the other rank before each fence whether there is another one.
 				more := []bool{true}
 				n := 0
 				if c.Rank() == 0 {

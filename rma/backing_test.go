@@ -16,8 +16,8 @@ import (
 	"weft/rma"
 )
 
-// slowBacking is memory whose hooks complete on other goroutines and fail when told to. Each rank
-// has one of its own; they share the memory.
+// slowBacking completes its hooks on other goroutines, and fails at the hook failAt. Each rank has
+// its own slowBacking; all share the memory.
 type slowBacking struct {
 	mem    []byte
 	lock   *sync.Mutex
@@ -89,8 +89,7 @@ func newSlowBackings(n int) []*slowBacking {
 	return bs
 }
 
-// Each way in which a backing can fail reaches the caller that it concerns, and the other rank is
-// not held up.
+// Each error of a backing is returned to the right caller, and the other rank does not wait.
 func TestBackingFailures(t *testing.T) {
 	for _, at := range []string{"put", "flush", "closed", "free"} {
 		for _, queued := range []bool{false, true} {
@@ -117,8 +116,8 @@ func TestBackingFailures(t *testing.T) {
 					}
 					got := map[string]error{"put": perr, "flush": ferr, "closed": ferr, "free": freeErr}[at]
 					if at == "put" && queued {
-						// Queued, so the next fence delivers it; unless the first fence was
-						// complete by then.
+						// The put was queued, so the next fence returns its error; unless the first
+						// fence was complete before the put.
 						got = errors.Join(perr, ferr)
 					}
 					var e *rma.Error
@@ -134,7 +133,7 @@ func TestBackingFailures(t *testing.T) {
 	}
 }
 
-// A run that ends without Free frees its windows, after the operations that are under way.
+// A run that ends without Free frees its windows, after the operations in progress.
 func TestForgottenWindowsAreFreed(t *testing.T) {
 	for _, boom := range []error{nil, errors.New("boom")} {
 		bs := newSlowBackings(3)
@@ -160,7 +159,7 @@ func TestForgottenWindowsAreFreed(t *testing.T) {
 		}
 		for r, w := range ws {
 			if w == nil {
-				continue // the abort was faster
+				continue // the run was aborted before New
 			}
 			require.ErrorIs(t, w.Free(), comm.ErrAborted, "rank %d", r)
 			require.ErrorIs(t, w.Put(comm.Of([]byte{1}), 0, 0), rma.ErrFreed)

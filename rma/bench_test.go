@@ -18,8 +18,8 @@ import (
 	"weft/rma"
 )
 
-// What BenchmarkBetweenProcesses measures: at rank 0, between two processes, with a fence after
-// each round of puts.
+// shapes are the rounds that BenchmarkBetweenProcesses measures at rank 0, between two processes. A
+// round is a number of puts and a fence.
 var shapes = []struct{ puts, bytes int }{{1, 8}, {1000, 8}, {1, 4 << 10}, {8, 1 << 20}}
 
 // rate prints, for each shape, the median time of a round in nanoseconds.

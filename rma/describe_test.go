@@ -15,8 +15,8 @@ import (
 	"weft/rma"
 )
 
-// Where a report says who waits for what, a window says which fence it waits for, and nothing where
-// it waits for none.
+// A report of waiting ranks says which fence a window waits for. It does not list the standing
+// receives of a window that waits for none.
 func TestWhatWindowsWaitFor(t *testing.T) {
 	for way, as := range ways {
 		t.Run(way, func(t *testing.T) {
@@ -24,7 +24,7 @@ func TestWhatWindowsWaitFor(t *testing.T) {
 			recv := regexp.MustCompile(`rank 2 waits in Recv at \S*, for: Recv from rank 0, tag 3, at rank 2 of communicator 0 \(3 ranks\)(\n|$)`)
 			var err error
 			for limit := 300 * time.Millisecond; limit < 30*time.Second; limit *= 4 {
-				// on a busy machine, the ranks need longer to come to their waits
+				// on a busy machine, the ranks reach their waits later
 				ctx, cancel := context.WithTimeout(context.Background(), limit)
 				err = comm.Run(as(ctx), comm.Config{Ranks: 3}, func(c *comm.Comm) error {
 					w, _, err := rma.Allocate[int64](c, 4)

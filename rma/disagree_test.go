@@ -20,7 +20,7 @@ import (
 	"weft/rma"
 )
 
-// Ranks of which one frees a window and the others fence it: each is told both.
+// If one rank frees a window and the others fence it, the error at each rank names both calls.
 func TestFenceAgainstFree(t *testing.T) {
 	for name, divide := range map[string]func(ctx context.Context) context.Context{
 		"together": func(ctx context.Context) context.Context { return ctx },
@@ -35,7 +35,8 @@ func TestFenceAgainstFree(t *testing.T) {
 						return err
 					}
 					if err := errors.Join(w.Fence(0), c.Barrier()); err != nil {
-						// who is still in the first fence may hear of the second one in it
+						// else a rank that is still in the first fence may receive the second one's
+						// error
 						return err
 					}
 					if c.Rank() == odd {
@@ -45,7 +46,7 @@ func TestFenceAgainstFree(t *testing.T) {
 					}
 					for _, say := range []string{comm.ErrMismatch.Error(), "fence", "free window"} {
 						if err == nil || !strings.Contains(err.Error(), say) {
-							return fmt.Errorf("rank %d: %v; it does not say %q", c.Rank(), err, say)
+							return fmt.Errorf("rank %d: %v; the error does not contain %q", c.Rank(), err, say)
 						}
 					}
 					return nil
@@ -55,7 +56,7 @@ func TestFenceAgainstFree(t *testing.T) {
 	}
 }
 
-// Making a window is not a barrier, nor something else.
+// Making a window does not match another collective.
 func TestCreateAgainstDup(t *testing.T) {
 	require.NoError(t, comm.Run(t.Context(), comm.Config{Ranks: 2}, func(c *comm.Comm) error {
 		var err error
@@ -66,15 +67,15 @@ func TestCreateAgainstDup(t *testing.T) {
 		}
 		for _, say := range []string{comm.ErrMismatch.Error(), "dup", "create window"} {
 			if err == nil || !strings.Contains(err.Error(), say) {
-				return fmt.Errorf("rank %d: %v; it does not say %q", c.Rank(), err, say)
+				return fmt.Errorf("rank %d: %v; the error does not contain %q", c.Rank(), err, say)
 			}
 		}
 		return nil
 	}))
 }
 
-// After ranks have not agreed, the window is lost: nothing waits for a rank that has freed it,
-// however much was to go there.
+// After a mismatch the window is lost: no operation and no fence waits for the rank that has freed
+// it, however much data is for that rank.
 func TestOperationsAfterDisagreement(t *testing.T) {
 	for way, as := range ways {
 		t.Run(way, func(t *testing.T) {
@@ -95,7 +96,7 @@ func TestOperationsAfterDisagreement(t *testing.T) {
 				err = wants(w.Fence(0), comm.ErrMismatch)
 				<-freed
 				refused := !c.Local(1)
-				at := c.Rank() / 2 << 14 // each rank has a place of its own
+				at := c.Rank() / 2 << 14 // each rank writes to its own part
 				for _, n := range []int{1, 1 << 14} {
 					buf := comm.Of(make([]int64, n))
 					for range 300 {
@@ -115,8 +116,8 @@ func TestOperationsAfterDisagreement(t *testing.T) {
 	}
 }
 
-// Ranks that fence on after a disagreement do not wait for the rank that has freed the window, and
-// tell it nothing: it may still be behind.
+// Ranks that call fences after a mismatch do not wait for the rank that has freed the window. They
+// also send it nothing, because that rank may be in an earlier fence.
 func TestFencesAfterDisagreement(t *testing.T) {
 	for way, as := range ways {
 		t.Run(way, func(t *testing.T) {
@@ -141,7 +142,7 @@ func TestFencesAfterDisagreement(t *testing.T) {
 	}
 }
 
-// An error names each thing once: the call of the program, and the cause.
+// An error names the call of the program once, and the cause once.
 func TestErrorsNameTheCause(t *testing.T) {
 	mine := errors.New("mine")
 	for _, way := range []string{"together", "apart"} {
@@ -149,7 +150,7 @@ func TestErrorsNameTheCause(t *testing.T) {
 			"fence":         func(_ *comm.Comm, w *rma.Win) error { return w.Fence(0) },
 			"free":          func(_ *comm.Comm, w *rma.Win) error { return w.Free() },
 			"create window": func(c *comm.Comm, _ *rma.Win) error { _, err := rma.Create(c, make([]int64, 1)); return err },
-			"put": func(c *comm.Comm, w *rma.Win) (err error) { // before the end it is legal
+			"put": func(c *comm.Comm, w *rma.Win) (err error) { // legal until the run ends
 				for err == nil {
 					err = w.Put(comm.Of([]int64{1}), c.Rank(), 0)
 				}
@@ -175,7 +176,8 @@ func TestErrorsNameTheCause(t *testing.T) {
 					ready.Done()
 					got[c.Rank()] = call(c, w)
 					for range 100 {
-						// the run's end frees the window, at some time: the cause stays the same
+						// the end of the run frees the window at some time; the cause stays the
+						// same
 						if again := call(c, w); again.Error() != got[c.Rank()].Error() {
 							return fmt.Errorf("first %w, then %w", got[c.Rank()], again)
 						}
@@ -197,8 +199,8 @@ func TestErrorsNameTheCause(t *testing.T) {
 	}
 }
 
-// A fence that some rank calls and others do not, and that nobody waits for, is found at the end of
-// the run, whether the window was freed or not.
+// The end of the run finds a fence that one rank calls and others do not, even if no rank waits for
+// the fence.
 func TestFenceThatNobodyWaitsFor(t *testing.T) {
 	for way, as := range ways {
 		for odd := range 3 {
@@ -220,7 +222,7 @@ func TestFenceThatNobodyWaitsFor(t *testing.T) {
 	}
 }
 
-// Fences that all ranks call and nobody waits for are no disagreement, however far each has come.
+// Fences that all ranks call and no rank waits for are no mismatch, in whatever epoch each rank is.
 func TestFencesThatNobodyWaitsFor(t *testing.T) {
 	for way, as := range ways {
 		t.Run(way, func(t *testing.T) {
@@ -239,7 +241,7 @@ func TestFencesThatNobodyWaitsFor(t *testing.T) {
 	}
 }
 
-// lateBacking takes its time with each fence but the first.
+// lateBacking delays the flush of each fence but the first.
 type lateBacking struct{ *slowBacking }
 
 func (b lateBacking) Flush(done func(error)) {
@@ -249,13 +251,13 @@ func (b lateBacking) Flush(done func(error)) {
 	}
 	b.flushed.Add(1)
 	b.wg.Go(func() {
-		// the others are in the fence, and this rank's function is over
+		// by now the other ranks are in the fence, and this rank's function is over
 		time.Sleep(20 * time.Millisecond)
 		done(nil)
 	})
 }
 
-// A rank whose function is over, and whose later fences have not begun, does not lack them.
+// A rank whose function is over is not reported as lacking fences that it has called and not begun.
 func TestFencesThatBeginLate(t *testing.T) {
 	for late := range 3 {
 		bs := newSlowBackings(3)
@@ -276,7 +278,7 @@ func TestFencesThatBeginLate(t *testing.T) {
 				return nil
 			}
 			_, err = first.Wait(c.Context())
-			time.Sleep(5 * time.Millisecond) // the second has begun here
+			time.Sleep(5 * time.Millisecond) // the second fence has begun at this rank
 			return err
 		}))
 	}

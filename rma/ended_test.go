@@ -15,7 +15,7 @@ import (
 	"weft/rma"
 )
 
-// reluctantBacking takes its time to be freed.
+// reluctantBacking is slow to be freed.
 type reluctantBacking struct{ *slowBacking }
 
 func (b reluctantBacking) Free() error {
@@ -25,7 +25,7 @@ func (b reluctantBacking) Free() error {
 	return b.slowBacking.Free()
 }
 
-// Run leaves no window behind that a rank has made and not freed, however the run ends.
+// Run frees the windows that ranks have not freed, however the run ends.
 func TestRunFreesWhatRanksHaveNot(t *testing.T) {
 	mine := errors.New("mine")
 	for name, end := range map[string]func(c *comm.Comm, cancel func(error)) error{

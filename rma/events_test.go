@@ -17,7 +17,7 @@ import (
 	"weft/trace"
 )
 
-// taken is a sink that keeps the events of windows, by rank.
+// taken is a sink that keeps the trace events of windows, by rank.
 type taken struct {
 	mu     sync.Mutex
 	byRank map[int][]string
@@ -35,7 +35,7 @@ func (k *taken) Events(s *event.Source, recs []event.Record) {
 		r := &recs[i]
 		if r.Kind().Info().Group == "windows" {
 			if r.Kind() == event.EpochClosing || r.Kind() == event.EpochClosed {
-				// numbers of requests are given to whoever comes first
+				// the numbers of requests depend on the order of the ranks
 				same := event.Make(0, r.Kind(), 0, r.B, r.C)
 				r = &same
 			}
@@ -44,8 +44,8 @@ func (k *taken) Events(s *event.Source, recs []event.Record) {
 	}
 }
 
-// What a window says of itself, word for word: operations of an open epoch, of one that a fence is
-// outstanding for, one that fails, and Free.
+// The trace events of a window, word for word: operations of an open epoch, operations that are
+// queued after a fence, an operation that fails, and Free.
 func TestEventsOfAWindow(t *testing.T) {
 	sink := &taken{}
 	rec, err := event.New(event.Options{Sinks: []event.Sink{sink}})
@@ -68,7 +68,7 @@ func TestEventsOfAWindow(t *testing.T) {
 				return errors.New("a put beyond the end")
 			}
 		}
-		// Rank 1 has not called its fence: what comes now is queued.
+		// Rank 1 has not called its fence, so the next operations are queued.
 		f := w.Ifence(0)
 		if c.Rank() == 0 {
 			err = errors.Join(err, w.Get(comm.Of(mem[:1]), 1, 0), c.Send(one, 1, 0))
@@ -110,8 +110,8 @@ func TestEventsOfAWindow(t *testing.T) {
 	require.Len(t, sink.byRank[0], len(sink.byRank[1])+6)
 }
 
-// Operations of many goroutines, direct and queued, with fences called by others: each belongs to
-// the epoch in which it is carried out, by the checker's rules.
+// Many goroutines issue operations, direct and queued, while others call fences. By the rules of
+// the checker, each operation belongs to the epoch in which it is carried out.
 func TestHammerEvents(t *testing.T) {
 	rec := oracle.New(t)
 	const writers, puts, fences = 3, 60, 40
@@ -144,8 +144,7 @@ func TestHammerEvents(t *testing.T) {
 	require.NoError(t, err)
 }
 
-// An aborted run leaves windows that nobody frees, and fences that fail: what was recorded is legal
-// all the same.
+// An aborted run has windows that no rank frees, and fences that fail. Its recording is legal.
 func TestEventsOfAnAbortedRun(t *testing.T) {
 	boom := errors.New("boom")
 	err := comm.Run(t.Context(), comm.Config{Ranks: 2, Trace: (*trace.Recorder)(oracle.New(t))}, func(c *comm.Comm) error {

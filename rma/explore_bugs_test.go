@@ -11,13 +11,13 @@ import (
 	"weft/internal/explore"
 )
 
-// TestPlantedBugs: each rule of README.md, "The schedules that each rule prevents", broken, is
-// found by the exploration.
+// TestPlantedBugs breaks rules of README.md, "The schedules that each rule prevents", one at a
+// time. The exploration has to find each bug.
 func TestPlantedBugs(t *testing.T) { explore.FindBugs(t, "rma", plantedBugs) }
 
 var plantedBugs = []explore.Bug{
 	{
-		Name: "looks before it announces", File: "epoch.go", Test: "TestExploreEpochs",
+		Name: "reads the bits before it announces", File: "epoch.go", Test: "TestExploreEpochs",
 		Decl: "var s uint64",
 		At:   "announce",
 		New: `	s = w.state.Load()
@@ -28,7 +28,7 @@ var plantedBugs = []explore.Bug{
 `,
 	},
 	{
-		Name: "leaves without a look for the phase", File: "epoch.go", Test: "TestExploreEpochs",
+		Name: "leave does not check the phase", File: "epoch.go", Test: "TestExploreEpochs",
 		At: "phase",
 		New: `	if w.state.Load()&stCount == 0 {
 		w.sync()
@@ -36,7 +36,7 @@ var plantedBugs = []explore.Bug{
 `,
 	},
 	{
-		Name: "leaves without a look for others", File: "epoch.go", Test: "TestExploreEpochs",
+		Name: "leave does not check for other operations", File: "epoch.go", Test: "TestExploreEpochs",
 		At: "phase",
 		New: `	if w.phase == waitingOps {
 		w.sync()
@@ -44,12 +44,12 @@ var plantedBugs = []explore.Bug{
 `,
 	},
 	{
-		Name: "leaves and starts nothing", File: "epoch.go", Test: "TestExploreEpochs",
+		Name: "leave starts no fence", File: "epoch.go", Test: "TestExploreEpochs",
 		At:  "phase",
 		New: ``,
 	},
 	{
-		Name: "the phase after the look at the count", File: "epoch.go", Test: "TestExploreEpochs",
+		Name: "the phase is set after the count is read", File: "epoch.go", Test: "TestExploreEpochs",
 		At: "fence",
 		New: `			if w.state.Load()&stCount == 0 {
 				w.phase = waitingOps
@@ -63,32 +63,32 @@ var plantedBugs = []explore.Bug{
 `,
 	},
 	{
-		Name: "busy after the fence has begun", File: "epoch.go", Test: "TestExploreEpochs",
+		Name: "busy is set after the fence has begun", File: "epoch.go", Test: "TestExploreEpochs",
 		At: "busy",
 		New: `	defer w.state.Or(set)
 `,
 	},
 	{
-		Name: "queues without a second look", File: "epoch.go", Test: "TestExploreEpochs",
+		Name: "queues without a second check", File: "epoch.go", Test: "TestExploreEpochs",
 		Decl: "var s uint64",
 		At:   "queue",
 		New:  "\t\ts = w.state.Load() | stBusy\n",
 	},
 	{
-		Name: "busy is cleared before what is queued is done", File: "epoch.go", Test: "TestExploreEpochs",
+		Name: "busy is cleared before queued operations are done", File: "epoch.go", Test: "TestExploreEpochs",
 		At: "drain",
 		New: `	w.phase = moving
 	w.state.And(^stBusy)
 `,
 	},
 	{
-		Name: "busy for ever", File: "epoch.go", Test: "TestExploreEpochs",
+		Name: "busy is never cleared", File: "epoch.go", Test: "TestExploreEpochs",
 		At: "not-busy",
 		New: `	w.queue = nil
 `,
 	},
 	{
-		Name: "the error of the flush gets lost", File: "epoch.go", Test: "TestExploreEpochs",
+		Name: "the error of the flush is lost", File: "epoch.go", Test: "TestExploreEpochs",
 		At: "error",
 		New: `	err = w.opErr
 `,

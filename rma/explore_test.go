@@ -15,16 +15,16 @@ import (
 	"weft/internal/xatomic"
 )
 
-// epochLab has the ranks of one window, whose every order is run. The windows are the real ones;
-// their backings take the barrier of a fence upon themselves, and check what windows promise them:
-// no operation is under way between Flush and the end of Closed, each happens once and in its
-// epoch, and nothing comes after Free.
+// epochLab has the ranks of one window, which the explorer runs in every order. The windows are
+// real. Their backings make the barrier of a fence themselves. They check what windows promise to a
+// backing: no operation is in progress between Flush and the end of Closed, each operation happens
+// once and in its epoch, and no operation follows Free.
 type epochLab struct {
 	*explore.Run
 	ranks []*epochRank
 
 	mu   xatomic.Mutex
-	here map[uint32][]arrival // guarded by mu: the flushes that have come, by fence
+	here map[uint32][]arrival // guarded by mu: the flushes that have arrived, by fence
 }
 
 // arrival is the flush of one rank.
@@ -38,23 +38,23 @@ type epochRank struct {
 	l   *epochLab
 	w   *Win
 	me  int
-	own bool // one goroutine alone calls fences here: operations of its own have known epochs
+	own bool // a single goroutine uses the window, so the epochs of its operations are known
 
-	under   xatomic.Uint32 // operations in the backing
+	within  xatomic.Uint32 // operations in the backing
 	fencing xatomic.Uint32 // a fence is between Flush and the end of Closed
-	over    xatomic.Uint32 // fences that are closed
+	closed  xatomic.Uint32 // fences that are closed
 	freed   xatomic.Uint32
-	told    xatomic.Uint32 // fences whose requests are complete
-	late    bool           // flushes come by goroutines of their own
+	done    xatomic.Uint32 // fences whose requests are complete
+	late    bool           // each flush arrives on its own goroutine
 	fails   bool           // flushes have an error
 
 	ops []*epochOp
 }
 
-// epochOp is an operation; its place in the list of its rank is its offset.
+// epochOp is an operation. Its offset is its index in the list of its rank.
 type epochOp struct {
-	epoch uint32 // that it has to happen in; zero if that is not known
-	legal bool   // it was taken on
+	epoch uint32 // the epoch in which it must happen; zero if that is not known
+	legal bool   // Put has returned no error
 	done  int
 }
 
@@ -87,8 +87,8 @@ func (l *epochLab) atRest() error {
 		if w := k.w; w.phase != idle || len(w.queue) > 0 || w.state.Load()&(stBusy|stCount) != 0 {
 			return fmt.Errorf("rank %d: phase %d, %d in the queue, state %x", k.me, w.phase, len(w.queue), w.state.Load())
 		}
-		if k.over.Load() != uint32(k.w.called) {
-			return fmt.Errorf("rank %d: %d of %d fences are closed", k.me, k.over.Load(), k.w.called)
+		if k.closed.Load() != uint32(k.w.called) {
+			return fmt.Errorf("rank %d: %d of %d fences are closed", k.me, k.closed.Load(), k.w.called)
 		}
 	}
 	return nil
@@ -97,14 +97,14 @@ func (l *epochLab) atRest() error {
 func (k *epochRank) Regions() []Region { return []Region{{Size: 64, Unit: 1}} }
 
 func (k *epochRank) Put(_, off int, _ comm.Buffer) error {
-	k.under.Add(1)
+	k.within.Add(1)
 	k.l.Check(k.freed.Load() == 0, "operation %d after Free", off)
 	k.l.Check(k.fencing.Load() == 0, "operation %d in a fence", off)
 	o := k.ops[off]
-	now := k.over.Load() + 1
+	now := k.closed.Load() + 1
 	k.l.Check(o.epoch == 0 || o.epoch == now, "operation %d of epoch %d happens in epoch %d", off, o.epoch, now)
 	o.done++
-	k.under.Add(^uint32(0))
+	k.within.Add(^uint32(0))
 	return nil
 }
 
@@ -114,7 +114,7 @@ func (k *epochRank) Free() error                                           { ret
 
 func (k *epochRank) Flush(done func(error)) {
 	k.l.Check(k.fencing.Swap(1) == 0, "two fences at once")
-	k.l.Check(k.under.Load() == 0, "a fence with operations under way")
+	k.l.Check(k.within.Load() == 0, "a fence with operations in progress")
 	if k.late {
 		xatomic.Go(func() { k.arrive(done) })
 		return
@@ -122,10 +122,10 @@ func (k *epochRank) Flush(done func(error)) {
 	k.arrive(done)
 }
 
-// arrive is the barrier. The last to come completes the fence of all.
+// arrive is the barrier. The last rank to arrive completes the fence of all ranks.
 func (k *epochRank) arrive(done func(error)) {
 	l := k.l
-	fence := k.over.Load() + 1
+	fence := k.closed.Load() + 1
 	l.mu.Lock()
 	l.here[fence] = append(l.here[fence], arrival{k, done})
 	all := l.here[fence]
@@ -143,7 +143,7 @@ func (k *epochRank) arrive(done func(error)) {
 		if a.k.fails {
 			err = errFlush
 		}
-		a.k.over.Add(1)
+		a.k.closed.Add(1)
 		a.k.fencing.Store(0)
 		if a.k.w.fence.complete == nil {
 			l.Failf("a flush of no fence")
@@ -155,9 +155,9 @@ func (k *epochRank) arrive(done func(error)) {
 
 func (k *epochRank) Closed(done func(error)) { done(nil) }
 
-// does has a goroutine use the window: p puts, f calls a fence, c one after which nothing is legal,
-// n one whose completion calls another, F the fence of Free, and w waits for the fences that this
-// goroutine has called.
+// does starts a goroutine that uses the window: p puts; f calls a fence; c, a fence with NoSucceed;
+// n, a fence whose completion calls another fence; F, the fence of Free; w waits for the fences
+// that this goroutine has called.
 func (k *epochRank) does(name, program string) {
 	l := k.l
 	l.Go(fmt.Sprintf("%d %s", k.me, name), func() {
@@ -181,7 +181,7 @@ func (k *epochRank) does(name, program string) {
 					o.epoch = epoch
 				}
 				k.ops = append(k.ops, o)
-				o.legal = true // before it is called: it may be done by then
+				o.legal = true // before the call, because the put may be done when it returns
 				err := k.w.Put(comm.Of([]byte{1}), 0, len(k.ops)-1)
 				o.legal = err == nil
 				l.Check(err == nil || errors.Is(err, ErrSync) || errors.Is(err, ErrFreed), "put: %v", err)
@@ -213,21 +213,21 @@ func (k *epochRank) does(name, program string) {
 	})
 }
 
-// completes looks at the end of a fence's request.
+// completes checks the completion of a fence's request, and then calls then.
 func (k *epochRank) completes(req *comm.Request, frees bool, then func()) {
 	req.OnDone(func(err error) {
-		n := k.told.Add(1)
-		k.l.Check(n <= k.over.Load(), "%d requests are complete, and %d fences", n, k.over.Load())
+		n := k.done.Add(1)
+		k.l.Check(n <= k.closed.Load(), "%d requests are complete, and %d fences", n, k.closed.Load())
 		k.l.Check(errors.Is(err, errFlush) == k.fails, "the fence returns %v", err)
 		if frees {
-			k.l.Check(k.under.Load() == 0, "freed with operations under way")
+			k.l.Check(k.within.Load() == 0, "freed with operations in progress")
 			k.freed.Store(1)
 		}
 		then()
 	})
 }
 
-// epochProgram is what is explored: all orders, or so many by chance.
+// epochProgram is a program to explore: in all orders, or in so many random orders (some).
 type epochProgram struct {
 	name  string
 	some  int
@@ -235,8 +235,9 @@ type epochProgram struct {
 	ranks int
 }
 
-// TestExploreEpochs: an operation is carried out once, in the epoch that it was called in, never
-// while a fence is outstanding, and every fence ends, whatever goroutines of a rank do at once.
+// TestExploreEpochs: an operation is carried out once, in the epoch in which it was called, and
+// never while a fence runs; and every fence ends. This holds whatever the goroutines of a rank do
+// at once.
 func TestExploreEpochs(t *testing.T) {
 	for _, p := range epochPrograms {
 		t.Run(p.name, func(t *testing.T) {
@@ -245,7 +246,7 @@ func TestExploreEpochs(t *testing.T) {
 	}
 }
 
-// crowd has goroutines of one rank, with a program each.
+// crowd starts goroutines of one rank, each with a program.
 func crowd(programs ...string) func(l *epochLab) {
 	return func(l *epochLab) {
 		for i, p := range programs {
@@ -254,7 +255,7 @@ func crowd(programs ...string) func(l *epochLab) {
 	}
 }
 
-// each has one goroutine a rank, with a program each.
+// each starts one goroutine for each rank, each with a program.
 func each(programs ...string) func(l *epochLab) {
 	return func(l *epochLab) {
 		for i, p := range programs {
@@ -264,7 +265,7 @@ func each(programs ...string) func(l *epochLab) {
 	}
 }
 
-// also changes the ranks of a program.
+// also calls f for each rank before setup.
 func also(f func(k *epochRank), setup func(l *epochLab)) func(l *epochLab) {
 	return func(l *epochLab) {
 		for _, k := range l.ranks {
@@ -282,14 +283,14 @@ var epochPrograms = []epochProgram{
 	{"two puts and a fence", 0, crowd("p", "p", "f"), 1},
 	{"puts on both sides of a fence", 0, crowd("p", "pfp"), 1},
 	{"a put and two fences", 0, crowd("p", "ff"), 1},
-	{"fences of two", 0, crowd("fp", "fp"), 1},
-	{"fences of two, and a put", 20_000, crowd("f", "fp", "p"), 1},
+	{"fences of two goroutines", 0, crowd("fp", "fp"), 1},
+	{"fences of two goroutines, and a put", 20_000, crowd("f", "fp", "p"), 1},
 	{"a put, and many fences at once", 20_000, crowd("pp", "fpfpf"), 1},
-	{"a fence that nothing succeeds", 0, crowd("p", "cf"), 1},
+	{"a fence with NoSucceed", 0, crowd("p", "cf"), 1},
 	{"a callback that fences", 0, crowd("p", "nf"), 1},
 	{"two callbacks that fence", 20_000, crowd("p", "nnw"), 1},
 	{"free", 0, crowd("p", "F"), 1},
-	{"two free", 0, crowd("pF", "F"), 1},
+	{"two calls of free", 0, crowd("pF", "F"), 1},
 	{"a fence, and free", 20_000, crowd("pf", "pF", "p"), 1},
 	{"a late flush", 0, also(late, crowd("p", "fp")), 1},
 	{"late flushes", 20_000, also(late, crowd("pp", "fpfw")), 1},
@@ -298,7 +299,7 @@ var epochPrograms = []epochProgram{
 	{"two ranks, epochs", 20_000, each("pfpfpfw", "pfwpfwpf"), 2},
 	{"two ranks, late", 20_000, also(late, each("pfpf", "pfwpf")), 2},
 	{"three ranks", 20_000, each("pfpf", "fwpfp", "pffwp"), 3},
-	{"two ranks, of which one has two goroutines", 20_000, func(l *epochLab) {
+	{"two ranks, one with two goroutines", 20_000, func(l *epochLab) {
 		each("pfpf", "pfwpfw")(l)
 		l.ranks[1].own = false
 		l.ranks[1].does("other", "pp")

@@ -18,41 +18,41 @@ import (
 	"weft/rma"
 )
 
-// gatedBacking has operations stand until they are let go.
+// gatedBacking blocks operations until the test opens the gate.
 type gatedBacking struct {
 	*slowBacking
 	begun, gate chan struct{}
 }
 
-func (b gatedBacking) stand() {
+func (b gatedBacking) block() {
 	b.begun <- struct{}{}
 	<-b.gate
 }
 
 func (b gatedBacking) Put(r, off int, src comm.Buffer) error {
-	b.stand()
+	b.block()
 	return b.slowBacking.Put(r, off, src)
 }
 
 func (b gatedBacking) Get(r, off int, dst comm.Buffer) error {
-	b.stand()
+	b.block()
 	return b.slowBacking.Get(r, off, dst)
 }
 
 func (b gatedBacking) Accumulate(r, off int, src comm.Buffer, op comm.Op) error {
-	b.stand()
+	b.block()
 	return b.slowBacking.Accumulate(r, off, src, op)
 }
 
-// operations are the three of them, on one byte of rank 0.
+// operations has one operation of each kind, on one byte of rank 0.
 var operations = map[string]func(w *rma.Win) error{
 	"put":        func(w *rma.Win) error { return w.Put(comm.Of([]byte{1}), 0, 0) },
 	"get":        func(w *rma.Win) error { return w.Get(comm.Of([]byte{1}), 0, 1) },
 	"accumulate": func(w *rma.Win) error { return w.Accumulate(comm.Of([]byte{1}), 0, 2, comm.Sum) },
 }
 
-// A fence, and Free, wait for the operations that other goroutines of the rank are in, direct ones
-// and queued ones, and for nothing else: the last that leaves lets it go on, at all ranks.
+// A fence, and Free, wait for the operations of other goroutines of the rank, direct and queued,
+// and for nothing else. They go on, at all ranks, when the last operation ends.
 func TestFenceWaitsForOperationsOfOthers(t *testing.T) {
 	const goroutines = 3
 	for name, do := range operations {
@@ -87,14 +87,15 @@ func TestFenceWaitsForOperationsOfOthers(t *testing.T) {
 					first = w.Ifence(0)
 				}
 				if how == "queued" {
-					err = errors.Join(err, do(w)) // which is carried out by whoever ends the fence
+					// carried out by the goroutine that completes the fence
+					err = errors.Join(err, do(w))
 				}
 				for i := range goroutines {
 					for range 100 {
 						runtime.Gosched()
 					}
 					if n := b.flushed.Load(); n != flushed || first != nil && first.Done() {
-						return fmt.Errorf("%s, %s: %d flushes, and %d operations under way", name, how, n-flushed, goroutines-i)
+						return fmt.Errorf("%s, %s: %d flushes, and %d operations in progress", name, how, n-flushed, goroutines-i)
 					}
 					gate <- struct{}{}
 					err = errors.Join(err, <-errs)
@@ -110,7 +111,7 @@ func TestFenceWaitsForOperationsOfOthers(t *testing.T) {
 						runtime.Gosched()
 					}
 					if n := b.flushed.Load(); n != flushed+1 || second.Done() {
-						return fmt.Errorf("%s: %d flushes, and a queued operation is under way", name, n-flushed)
+						return fmt.Errorf("%s: %d flushes, and a queued operation is in progress", name, n-flushed)
 					}
 					gate <- struct{}{}
 					_, serr := second.Wait(c.Context())
@@ -122,8 +123,8 @@ func TestFenceWaitsForOperationsOfOthers(t *testing.T) {
 	}
 }
 
-// Each limit of a region is a legal row, and one beside it is not: displacement, length and target
-// rank, for each operation, units of one byte and more, regions of no bytes and of some.
+// Each limit of displacement, length and target rank is legal, and the next value is not. The test
+// covers each operation, units of one and several bytes, and regions with and without bytes.
 func TestEdgesOfRegions(t *testing.T) {
 	run(t, 3, func(c *comm.Comm) error {
 		for _, size := range []int{0, 1, 7, 8} {
@@ -142,7 +143,7 @@ func TestEdgesOfRegions(t *testing.T) {
 				"accumulate": func(b comm.Buffer, rank, disp int) error { return w.Accumulate(b, rank, disp, comm.Sum) },
 			} {
 				for rank := -1; rank <= 3 && c.Rank() == size%3; rank++ {
-					// one rank: they all reach the same bytes
+					// one rank, because all operations reach the same bytes
 					units := size * rank
 					for _, disp := range []int{-1, 0, 1, units - 1, units, units + 1} {
 						for _, bytes := range []int{0, 1, 2, 2*(units-disp) - 1, 2 * (units - disp), 2*(units-disp) + 1} {
@@ -182,7 +183,7 @@ func TestEdgesOfRegions(t *testing.T) {
 	})
 }
 
-// The sizes of a window: the largest that is legal is refused by nobody but the machine.
+// Sizes just outside the limits are refused, and size 0 is legal.
 func TestEdgesOfSizes(t *testing.T) {
 	type huge [1 << 40]byte
 	require.NoError(t, comm.Run(t.Context(), comm.Config{Ranks: 1}, func(c *comm.Comm) error {
@@ -198,9 +199,8 @@ func TestEdgesOfSizes(t *testing.T) {
 	}))
 }
 
-// What another rank says of its memory is checked, at each bound of each word, before anything is
-// done with it.
-func TestOffersThatAreNone(t *testing.T) {
+// The offer of another rank is checked at each bound of each word, before it is used.
+func TestBadOffers(t *testing.T) {
 	type offer struct{ size, unit, code, id, leader int64 }
 	for _, bad := range []offer{
 		{-1, 1, 0, 0, 0}, {1<<48 + 1, 1, 0, 0, 0}, {8, 0, 0, 0, 0}, {8, -1, 0, 0, 0}, {8, 1, 0, 0, -1}, {8, 1, 0, 0, 2},
@@ -218,7 +218,7 @@ func TestOffersThatAreNone(t *testing.T) {
 	}
 }
 
-// New takes its backing over, also where there is no communicator for the window any more.
+// New frees its backing if it cannot make a communicator for the window.
 func TestNewOnARevokedCommunicator(t *testing.T) {
 	require.NoError(t, comm.Run(t.Context(), comm.Config{Ranks: 1}, func(c *comm.Comm) error {
 		d, err := c.Dup()
@@ -239,7 +239,7 @@ func TestNewOnARevokedCommunicator(t *testing.T) {
 	}))
 }
 
-// wideBacking is a backing of few bytes in large units.
+// wideBacking has few bytes, and a large displacement unit.
 type wideBacking struct {
 	slowBacking
 	unit int
@@ -247,7 +247,7 @@ type wideBacking struct {
 
 func (b *wideBacking) Regions() []rma.Region { return []rma.Region{{Size: len(b.mem), Unit: b.unit}} }
 
-// A displacement whose offset in bytes overflows an int is outside of the region.
+// A displacement whose offset in bytes overflows an int is outside the region.
 func TestDisplacementsDoNotOverflow(t *testing.T) {
 	const unit = 1 << 40
 	require.NoError(t, comm.Run(t.Context(), comm.Config{Ranks: 1}, func(c *comm.Comm) error {

@@ -15,8 +15,8 @@ import (
 	"weft/rma"
 )
 
-// What ranks keep, and what an operation costs, does not depend on how many windows, epochs and
-// operations there were before.
+// The memory that ranks keep, and the cost of an operation, do not depend on the number of earlier
+// windows, epochs and operations.
 func TestGrowth(t *testing.T) {
 	rounds := soak.Long(24, 200)
 	src := make([]int64, 64)

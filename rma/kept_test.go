@@ -16,8 +16,8 @@ import (
 	"weft/rma"
 )
 
-// The memory of a window that is freed is kept by nothing, though the run keeps the last
-// communicators that were made.
+// No reference to the memory of a freed window remains, although the run keeps its last
+// communicators.
 func TestMemoryOfFreedWindow(t *testing.T) {
 	run(t, 3, func(c *comm.Comm) error {
 		use := func() (weak.Pointer[int64], error) {
@@ -30,7 +30,7 @@ func TestMemoryOfFreedWindow(t *testing.T) {
 		}
 		mem, err := use()
 		if err := errors.Join(err, c.Barrier()); err != nil {
-			// ranks of one process have the memory in common
+			// ranks of one process share the references
 			return err
 		}
 		for range 5 {
@@ -43,8 +43,8 @@ func TestMemoryOfFreedWindow(t *testing.T) {
 	})
 }
 
-// An operation that waited behind a fence lets go of its memory when it is carried out, though
-// another fence waits behind it.
+// A queued operation releases its buffer when it is carried out, even while the next fence waits in
+// the queue.
 func TestMemoryOfQueuedOperation(t *testing.T) {
 	run(t, 2, func(c *comm.Comm) error {
 		w, _, err := rma.Allocate[int64](c, 8)

@@ -22,17 +22,18 @@ import (
 	"weft/rma"
 )
 
-// asleep is how long callers have been asleep when an end comes late.
+// asleep is how long callers have slept when the run ends.
 const asleep = 300 * time.Millisecond
 
-// waits are those of a window, for a rank 1 that does not come.
+// waits are the calls of a window that wait for other ranks. Here they wait for rank 1, which does
+// not take part.
 var waits = map[string]func(c *comm.Comm, w *rma.Win) error{
 	"fence":  func(_ *comm.Comm, w *rma.Win) error { return w.Fence(0) },
 	"free":   func(_ *comm.Comm, w *rma.Win) error { return w.Free() },
 	"create": func(c *comm.Comm, _ *rma.Win) error { _, err := rma.Create(c, make([]int64, 1)); return err },
 	"ifence": func(c *comm.Comm, w *rma.Win) error {
 		reqs := []*comm.Request{w.Ifence(0), w.Ifence(0), w.Ifence(0)}
-		err := w.Put(comm.Of(make([]int64, 1<<12)), 1, 0) // queued
+		err := w.Put(comm.Of(make([]int64, 1<<12)), 1, 0) // is queued
 		for _, r := range reqs {
 			_, ferr := r.Wait(context.Background())
 			err = errors.Join(err, expect(ferr != nil, "a fence without rank 1 is complete"), ferr)
@@ -58,8 +59,8 @@ func openWindows(c *comm.Comm, n int) (comms []*comm.Comm, windows []*rma.Win, e
 	return comms, windows, nil
 }
 
-// Every wait of a window ends when the run does, however long it has stood, and its error names the
-// cause. Windows of three ranks, of which one does not come.
+// Every wait of a window ends when the run ends, however long it has lasted, and its error names
+// the cause. The windows have three ranks, and one of them does not take part.
 func TestEndsThatComeLate(t *testing.T) {
 	names := slices.Sorted(maps.Keys(waits))
 	var rows sync.WaitGroup
@@ -70,7 +71,7 @@ func TestEndsThatComeLate(t *testing.T) {
 				limit := 3 * asleep
 				got, slept, err := endLate(as(context.Background()), names, end, limit, mine)
 				for end == "timeout" && slept < asleep && limit < time.Minute {
-					// a slow machine: all over again, with more time
+					// a slow machine: repeat the test with more time
 					limit *= 3
 					got, slept, err = endLate(as(context.Background()), names, end, limit, mine)
 				}
@@ -88,8 +89,9 @@ func TestEndsThatComeLate(t *testing.T) {
 	rows.Wait()
 }
 
-// endLate has ranks 0 and 2 wait, and ends the run when they have slept for long. It returns the
-// errors of the waits, by wait and rank, that of the run, and how long all had waited at the end.
+// endLate makes ranks 0 and 2 wait, and ends the run when they have slept for long. It returns the
+// errors of the waits, by wait and rank; the shortest time for which a caller had slept; and the
+// error of the run.
 func endLate(ctx context.Context, names []string, end string, limit time.Duration, mine error) (got []error, slept time.Duration, err error) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
@@ -98,7 +100,7 @@ func endLate(ctx context.Context, names []string, end string, limit time.Duratio
 		ctx, stop = context.WithTimeoutCause(ctx, limit, mine)
 		defer stop()
 	}
-	begun := make(chan bool, 2) // whether a rank is where it waits
+	begun := make(chan bool, 2) // a rank starts its waits: true; it has failed: false
 	got = make([]error, 3*len(names))
 	err = comm.Run(ctx, comm.Config{Ranks: 3}, func(c *comm.Comm) error {
 		comms, windows, err := openWindows(c, len(names))
@@ -137,8 +139,8 @@ func endLate(ctx context.Context, names []string, end string, limit time.Duratio
 	return got, slept, err
 }
 
-// dieLate has rank 1 die when the others have been asleep for long, each in every wait at once. All
-// of them end, for the death of rank 1, or since another rank has given the window up for it.
+// dieLate kills rank 1 when the other ranks have slept for long, each in all waits at once. All
+// waits end, because rank 1 is lost or because another rank has revoked the window.
 func dieLate(c *comm.Comm) error {
 	names := slices.Sorted(maps.Keys(waits))
 	comms, windows, err := openWindows(c, len(names))
@@ -172,6 +174,6 @@ func TestLossThatComesLate(t *testing.T) {
 	eachFabric(t, func(t *testing.T, env string) {
 		status, stderr := runJob(t, 3, "late loss", true, env)
 		require.Equal(t, 128+int(syscall.SIGKILL), status, stderr)
-		require.Equal(t, 1, strings.Count(stderr, "\n"), stderr) // the launcher's
+		require.Equal(t, 1, strings.Count(stderr, "\n"), stderr) // the launcher's line
 	})
 }

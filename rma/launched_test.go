@@ -24,7 +24,7 @@ import (
 	"weft/rma"
 )
 
-// The test binary is also the program of which it starts ranks.
+// The test binary is also the program whose ranks it starts.
 const envRole = "WEFT_TEST_RMA_ROLE"
 
 func TestMain(m *testing.M) {
@@ -48,7 +48,7 @@ func runJob(t *testing.T, ranks int, role string, keepGoing bool, env ...string)
 	return status, errs.String()
 }
 
-// exchange is what several sizes of each operation do, in epochs that overlap.
+// exchange runs each operation with several sizes, in epochs that overlap.
 func exchange(c *comm.Comm) error {
 	me, n := c.Rank(), c.Size()
 	const part = 40_000
@@ -82,19 +82,19 @@ func exchange(c *comm.Comm) error {
 	return w.Free()
 }
 
-// eachFabric calls f for each fabric between processes that is here, with the environment that
-// chooses it.
+// eachFabric calls f for each fabric between processes that this machine has, with the environment
+// that selects the fabric.
 func eachFabric(t *testing.T, f func(t *testing.T, env string)) {
 	for _, fabric := range comm.Fabrics() {
 		if fabric.Name == "inproc" || fabric.Problem != "" || fabric.Name == "mpi" {
-			// those need another launcher
+			// mpi needs another launcher
 			continue
 		}
 		t.Run(fabric.Name, func(t *testing.T) { f(t, "WEFT_FABRIC="+fabric.Name) })
 	}
 }
 
-// Real processes, over each fabric that is here.
+// Real processes, over each fabric of this machine.
 func TestExchangeBetweenProcesses(t *testing.T) {
 	eachFabric(t, func(t *testing.T, env string) {
 		for _, ranks := range []int{1, 2, 3} {
@@ -104,10 +104,10 @@ func TestExchangeBetweenProcesses(t *testing.T) {
 	})
 }
 
-// callbacks has messages come while ranks put. Their callbacks may take locks that the caller of
-// Put holds.
+// callbacks puts while messages arrive. No callback may run inside Put, because a callback may take
+// locks that the caller of Put holds.
 func callbacks(c *comm.Comm) error {
-	const n = 16_384 // bytes, which are a message of their own
+	const n = 16_384 // bytes: a direct put
 	w, _, err := rma.Allocate[byte](c, n)
 	if err != nil {
 		return err
@@ -140,12 +140,13 @@ func TestPutRunsNoCallbacks(t *testing.T) {
 	})
 }
 
-// surviveLoss has rank 1 die with operations of all kinds under way. The fences of the others fail,
-// for good; then they go on with a window of their own.
+// surviveLoss kills rank 1 while operations of all kinds are in progress. All later fences of the
+// other ranks fail. Then the other ranks make a new window and use it.
 func surviveLoss(c *comm.Comm) error {
 	const n = 30_000
 	me := c.Rank()
-	// a place for each operation of each rank: those of one epoch may run at the same time
+	// Each operation of each rank has its own part, because operations of one epoch may run at the
+	// same time.
 	w, _, err := rma.Allocate[int64](c, 10*n)
 	if err != nil {
 		return err
@@ -153,7 +154,7 @@ func surviveLoss(c *comm.Comm) error {
 	src, got := make([]int64, n), make([]int64, n)
 	for e := 0; err == nil; e++ {
 		if e > 100_000 {
-			return errors.New("nobody has died")
+			return errors.New("no rank has died")
 		}
 		if me == 1 && e == 5 {
 			self, err := os.FindProcess(os.Getpid())
@@ -167,7 +168,7 @@ func surviveLoss(c *comm.Comm) error {
 		w.Accumulate(comm.Of(src), to, (3*me+2)*n, comm.Sum)
 		err = w.Fence(0)
 	}
-	lost := func(err error) error { // by own knowledge, or by that of another rank
+	lost := func(err error) error { // found by this rank, or revoked by another one
 		return expect(errors.Is(err, comm.ErrPeerLost) || errors.Is(err, comm.ErrRevoked), "got %v", err)
 	}
 	err = errors.Join(lost(err), lost(w.Fence(0)), lost(w.Free()))
@@ -182,6 +183,6 @@ func TestLostRankFailsTheFences(t *testing.T) {
 	for range 3 {
 		status, stderr := runJob(t, 3, "loss", true)
 		require.Equal(t, 128+int(syscall.SIGKILL), status, stderr)
-		require.Equal(t, 1, strings.Count(stderr, "\n"), stderr) // the launcher's
+		require.Equal(t, 1, strings.Count(stderr, "\n"), stderr) // the launcher's line
 	}
 }

@@ -17,8 +17,8 @@ import (
 	"weft/rma"
 )
 
-// Sizes around every limit of the protocol between processes, from contiguous and strided memory,
-// both ways.
+// Puts and gets between processes, with sizes around every limit of the protocol, from contiguous
+// and strided memory.
 func TestSizesAcrossProcesses(t *testing.T) {
 	for _, eager := range []int{0, -1, 1000} {
 		ctx := inproc.Divide(t.Context())
@@ -55,7 +55,7 @@ func TestSizesAcrossProcesses(t *testing.T) {
 						}
 					}
 					if mine[12] != 0 || mine[13+n] != 0 {
-						return fmt.Errorf("%d bytes, strided %v: written beside the place", n, strided)
+						return fmt.Errorf("%d bytes, strided %v: a byte outside was written", n, strided)
 					}
 				}
 			}
@@ -64,9 +64,9 @@ func TestSizesAcrossProcesses(t *testing.T) {
 	}
 }
 
-// More than may be under way, in each kind: what does not fit waits at the origin, in order.
+// More operations of each kind than may be in flight. The rest waits at the origin, in order.
 func TestFloodAcrossProcesses(t *testing.T) {
-	const n = 3000 // more than 16 bundles of the smallest records
+	const n = 3000 // the smallest commands fill more than 16 packets
 	run(t, 3, func(c *comm.Comm) error {
 		me, size := c.Rank(), c.Size()
 		w, mine, err := rma.Allocate[int64](c, size*n)
@@ -85,7 +85,7 @@ func TestFloodAcrossProcesses(t *testing.T) {
 		w.Ifence(0)
 		for i := range n {
 			err = errors.Join(err, w.Accumulate(comm.Of(src[i:i+1]), right, me*n+i, comm.Sum),
-				// the last one counts
+				// the last Replace determines the value
 				w.Accumulate(comm.Of(src[n-1-i:n-i]), right, me*n, rma.Replace))
 		}
 		w.Ifence(0)
@@ -112,7 +112,7 @@ func TestFloodAcrossProcesses(t *testing.T) {
 	})
 }
 
-// One random program, on ranks that are spread over processes in different ways, has one result.
+// A random program has the same result however its ranks are spread over processes.
 func TestRandomProgramHasOneResult(t *testing.T) {
 	seed := rand.Uint64()
 	t.Logf("seed %d", seed)
@@ -139,9 +139,9 @@ func TestRandomProgramHasOneResult(t *testing.T) {
 	}
 }
 
-// randomProgram has epochs in which each rank writes to its own part of every region, adds to a
-// common part, and reads what the epoch before has left in a part that nobody writes in this one.
-// Its result does not depend on time.
+// randomProgram has epochs. In each epoch, each rank writes to its own part of every region, adds
+// to a common part, and reads a part that was written in the previous epoch and is not written in
+// this one. The result does not depend on time.
 func randomProgram(c *comm.Comm, rng *rand.Rand) ([]int64, error) {
 	const part, epochs = 3000, 12
 	me, size := c.Rank(), c.Size()
@@ -194,8 +194,8 @@ func randomProgram(c *comm.Comm, rng *rand.Rand) ([]int64, error) {
 	return read, w.Free()
 }
 
-// A user's operator cannot travel, nor an element that does not fit into a message of its own; all
-// else of Accumulate can.
+// Between processes, Accumulate refuses an operator of the user and an element that does not fit
+// into one packet. Everything else is legal.
 func TestAccumulateLimitsAcrossProcesses(t *testing.T) {
 	type big [17 << 10]byte
 	type fits [16<<10 - 56]byte
@@ -213,11 +213,12 @@ func TestAccumulateLimitsAcrossProcesses(t *testing.T) {
 			w.Accumulate(comm.Of(make([]big, 1)), c.Rank(), 0, rma.Replace),
 			w.Accumulate(comm.Of(three), other, 1, rma.Replace),
 			w.Fence(0))
-		return errors.Join(err, expect(mine[1+2*len(three[0])+5] == 7, "not there"), w.Free())
+		return errors.Join(err, expect(mine[1+2*len(three[0])+5] == 7, "the accumulate has not arrived"), w.Free())
 	}))
 }
 
-// A rank that fails ends the fences of the others, whatever of theirs is under way to it.
+// If a rank fails, the fences of the other ranks end, whatever operations on its region are in
+// progress.
 func TestAbortWithOperationsUnderWay(t *testing.T) {
 	boom := errors.New("boom")
 	for range 10 {
@@ -234,7 +235,7 @@ func TestAbortWithOperationsUnderWay(t *testing.T) {
 			}
 			const large = 1 << 11
 			buf, in := make([]int64, 1<<16), make([]int64, 1<<16)
-			for k := range 8 { // they may all be queued before the end is known here
+			for k := range 8 { // all of them may be queued before this rank learns of the end
 				for i := range 100 {
 					w.Put(comm.Of(buf[i:i+1]), 2, c.Rank()*800+k*100+i)
 				}

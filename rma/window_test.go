@@ -20,15 +20,15 @@ import (
 	"weft/trace"
 )
 
-// ways are how the ranks of a test are spread over processes, as far as they know: in one, each in
-// its own, and some of each.
+// ways spread the ranks of a test over simulated processes: all in one, each in its own, and a mix.
 var ways = map[string]func(ctx context.Context) context.Context{
 	"together": func(ctx context.Context) context.Context { return ctx },
 	"apart":    func(ctx context.Context) context.Context { return inproc.Divide(ctx) },
 	"mixed":    func(ctx context.Context) context.Context { return inproc.Divide(ctx, 2, 1, 3) },
 }
 
-// run runs body in each way. All that the windows do must be legal: it is recorded and replayed.
+// run runs body in each way. It records the run, and requires that a replay of the recording finds
+// every operation legal.
 func run(t *testing.T, ranks int, body func(c *comm.Comm) error) {
 	t.Helper()
 	rec := oracle.New(t)
@@ -40,13 +40,13 @@ func run(t *testing.T, ranks int, body func(c *comm.Comm) error) {
 	}
 }
 
-// runTogether is run for backings of which all ranks share the memory.
+// runTogether is run for backings whose memory all ranks share.
 func runTogether(t *testing.T, ranks int, body func(c *comm.Comm) error) {
 	t.Helper()
 	require.NoError(t, comm.Run(t.Context(), comm.Config{Ranks: ranks}, body))
 }
 
-// expect turns a failed expectation of a rank into an error that ends the run.
+// expect returns an error, which ends the run, unless ok is true.
 func expect(ok bool, format string, args ...any) error {
 	if ok {
 		return nil
@@ -82,7 +82,8 @@ func TestPutGetAcrossFences(t *testing.T) {
 					return fmt.Errorf("rank %d: from %d: %d", me, r, mine[r])
 				}
 			}
-			if err := w.Fence(0); err != nil { // mine was read: only now may others write to it
+			if err := w.Fence(0); err != nil {
+				// other ranks may write to mine only after this rank has read it
 				return err
 			}
 			got := make([]int32, n)
@@ -193,7 +194,7 @@ func TestInfo(t *testing.T) {
 	})
 }
 
-// What a blocking fence cannot do: two ranks fence four windows in opposite orders.
+// Two ranks fence four windows in opposite orders, which blocking fences could not.
 func TestFourWindowsFencedInOppositeOrders(t *testing.T) {
 	const windows, epochs = 4, 50
 	run(t, 2, func(c *comm.Comm) error {
@@ -218,7 +219,7 @@ func TestFourWindowsFencedInOppositeOrders(t *testing.T) {
 			for i := range windows {
 				reqs = append(reqs, ws[order(i)].Ifence(0))
 			}
-			for i := range windows { // queued behind the fences that are outstanding
+			for i := range windows { // queued after the outstanding fences
 				k := e*windows + order(i)
 				src[k] = k + 1
 				if err := ws[order(i)].Put(comm.Of(src[k:k+1]), 1-me, e%2); err != nil {
@@ -245,8 +246,8 @@ func TestFourWindowsFencedInOppositeOrders(t *testing.T) {
 	})
 }
 
-// Fences and operations are all issued at once; each lands in its own epoch, and Free carries out
-// what is left.
+// All fences and operations are issued without waiting. Each operation takes effect in its own
+// epoch, and Free carries out the rest.
 func TestManyOutstandingFences(t *testing.T) {
 	const epochs = 200
 	for _, ranks := range []int{1, 2, 4} {
@@ -262,7 +263,7 @@ func TestManyOutstandingFences(t *testing.T) {
 			var reqs []*comm.Request
 			for e := range epochs {
 				src[e] = int64(e + 1)
-				// In even epochs the value is written, in odd ones it is read back by its writer.
+				// A rank adds to the value in even epochs, and reads it back in odd ones.
 				reqs = append(reqs, w.Ifence(0))
 				if e%2 == 0 {
 					err = errors.Join(err, w.Accumulate(comm.Of(src[e:e+1]), right, me, comm.Sum))
@@ -289,13 +290,14 @@ func TestManyOutstandingFences(t *testing.T) {
 			w.Ifence(0)
 			err = w.Put(comm.Of([]int64{-1}), right, me)
 			err = errors.Join(err, w.Free())
-			return errors.Join(err, expect(mine[left] == -1, "what was queued before Free was not done: %v", mine))
+			return errors.Join(err, expect(mine[left] == -1, "Free has not carried out the queued put: %v", mine))
 		})
 	}
 }
 
-// Goroutines put into every rank while the epochs change; the memory alternates so that a target
-// may read what was closed. The race detector checks the order that the fences promise.
+// Goroutines put into every rank while the epochs change. Epochs alternate between two halves of
+// the memory, so a target may read the half of the closed epoch. The race detector checks the order
+// that the fences promise.
 func TestEpochHammer(t *testing.T) {
 	const epochs, writers, ranks = 60, 3, 3
 	run(t, ranks, func(c *comm.Comm) error {
@@ -337,8 +339,8 @@ func TestEpochHammer(t *testing.T) {
 	})
 }
 
-// Operations race with the calls of Ifence itself: each belongs to one epoch or the next, none is
-// lost.
+// Operations race with calls of Ifence. Each operation belongs to one epoch or the next, and none
+// is lost.
 func TestFenceRacesWithOperationsHammer(t *testing.T) {
 	const fences, writers, puts, ranks = 100, 3, 100, 2
 	run(t, ranks, func(c *comm.Comm) error {
