@@ -11,9 +11,9 @@ import (
 	"weft/task"
 )
 
-// Wait gives up t's slot until r is complete. It returns r's status and error, or the error of the
-// run if that ends early; r is then cancelled if it is a receive that has not matched. A nil r is
-// complete.
+// Wait gives up t's slot until r is complete, and returns r's status and error. If the run ends
+// early, Wait returns the error of the run, and cancels r if r is a receive that has not matched. A
+// nil r is complete.
 func Wait(t *task.Task, r *comm.Request) (comm.Status, error) {
 	if r == nil {
 		return comm.Status{}, nil
@@ -30,8 +30,8 @@ func Wait(t *task.Task, r *comm.Request) (comm.Status, error) {
 	return st, err
 }
 
-// WaitAll gives up t's slot until all of rs are complete; nil ones are left out. It returns
-// their errors, joined, or the error of the run if that ends early.
+// WaitAll gives up t's slot until all of rs are complete; it skips nil requests. It returns their
+// errors, joined, or the error of the run if the run ends early.
 func WaitAll(t *task.Task, rs ...*comm.Request) error {
 	var errs []error
 	for _, r := range rs {

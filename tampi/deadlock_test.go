@@ -76,8 +76,8 @@ func TestDeadlockWithTasks(t *testing.T) {
 	}
 }
 
-// When a run ends by its context, the error says who waited for what, of ranks and of tasks, and
-// matches the deadline and its cause.
+// When the deadline of its context ends a run, the error says what each rank and each task waited
+// for. It matches the deadline and its cause.
 func TestDeadlineSaysWhatTasksWaitFor(t *testing.T) {
 	mine := errors.New("my patience ends")
 	want := []string{
@@ -86,7 +86,7 @@ func TestDeadlineSaysWhatTasksWaitFor(t *testing.T) {
 	}
 	var err error
 	for limit := 300 * time.Millisecond; limit < 30*time.Second; limit *= 4 {
-		// on a busy machine, tasks need longer to come to their waits
+		// on a busy machine, tasks reach their waits later
 		ctx, cancel := context.WithTimeoutCause(context.Background(), limit, mine)
 		err = comm.Run(ctx, comm.Config{Ranks: 2}, func(c *comm.Comm) error {
 			rt := task.New(task.Config{Workers: 2})

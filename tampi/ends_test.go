@@ -28,13 +28,13 @@ import (
 	"weft/task"
 )
 
-// asleep is how long callers have been asleep when an end comes late.
+// asleep is how long callers have slept when the run ends.
 const asleep = 300 * time.Millisecond
 
 var large = make([]int64, 1<<17) // a send of it waits for the receiver
 
-// standing are the waits of rank 1 for what rank 0 never does.
-var standing = map[string]func(t *task.Task, c *comm.Comm, w *rma.Win) error{
+// waits are calls at rank 1 that wait for rank 0, which never does its part.
+var waits = map[string]func(t *task.Task, c *comm.Comm, w *rma.Win) error{
 	"Wait": func(t *task.Task, c *comm.Comm, _ *rma.Win) error {
 		_, err := tampi.Wait(t, c.Irecv(comm.Of(make([]int64, 1)), 0, 5))
 		return err
@@ -86,10 +86,10 @@ var standing = map[string]func(t *task.Task, c *comm.Comm, w *rma.Win) error{
 func one() comm.Buffer { return comm.Of(make([]int64, 1)) }
 func two() comm.Buffer { return comm.Of(make([]int64, 2)) }
 
-// openStanding makes a communicator and a window for each wait.
-func openStanding(c *comm.Comm) (map[string]*comm.Comm, map[string]*rma.Win, error) {
+// openWaits makes a communicator and a window for each wait.
+func openWaits(c *comm.Comm) (map[string]*comm.Comm, map[string]*rma.Win, error) {
 	comms, windows := map[string]*comm.Comm{}, map[string]*rma.Win{}
-	for _, name := range slices.Sorted(maps.Keys(standing)) {
+	for _, name := range slices.Sorted(maps.Keys(waits)) {
 		own, err := c.Dup()
 		if err != nil {
 			return nil, nil, err
@@ -102,7 +102,7 @@ func openStanding(c *comm.Comm) (map[string]*comm.Comm, map[string]*rma.Win, err
 	return comms, windows, nil
 }
 
-// Every wait ends when the run does, however long it has stood, and its error names the cause.
+// Every wait ends when the run ends, however long it has lasted, and its error names the cause.
 func TestEndsThatComeLate(t *testing.T) {
 	var rows sync.WaitGroup
 	for way, as := range map[string]func(context.Context) context.Context{
@@ -116,7 +116,7 @@ func TestEndsThatComeLate(t *testing.T) {
 				limit := 3 * asleep
 				got, slept, late, err := endLate(as(context.Background()), end, limit, mine)
 				for end == "timeout" && slept < asleep && limit < time.Minute {
-					// a slow machine: all over again, with more time
+					// a slow machine: repeat the test with more time
 					limit *= 3
 					got, slept, late, err = endLate(as(context.Background()), end, limit, mine)
 				}
@@ -124,10 +124,10 @@ func TestEndsThatComeLate(t *testing.T) {
 				if end == "timeout" {
 					assert.ErrorIs(t, err, context.DeadlineExceeded, what)
 				}
-				assert.Len(t, got, len(standing), what)
+				assert.Len(t, got, len(waits), what)
 				for name, e := range got {
 					if name != "Iwait" && name != "IwaitAll" {
-						// an error of another process is a text
+						// an error from another process is only a text
 						assert.ErrorContains(t, e, "mine", name+", "+what)
 					}
 				}
@@ -138,9 +138,9 @@ func TestEndsThatComeLate(t *testing.T) {
 	rows.Wait()
 }
 
-// endLate has tasks of rank 1 wait, each on a communicator of its own, and ends the run when they
-// have slept for long. It returns the errors of the waits and of the run, how long all had waited
-// at the end, and how long after it the run was over.
+// endLate makes tasks of rank 1 wait, each on its own communicator, and ends the run when they have
+// slept for long. It returns the errors of the waits and of the run, how long all tasks had slept
+// at the end, and how long after the end the run was over.
 func endLate(ctx context.Context, end string, limit time.Duration, mine error) (got map[string]error, slept, late time.Duration, err error) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
@@ -154,7 +154,7 @@ func endLate(ctx context.Context, end string, limit time.Duration, mine error) (
 	got = map[string]error{}
 	var mu sync.Mutex
 	err = comm.Run(ctx, comm.Config{Ranks: 2}, func(c *comm.Comm) error {
-		comms, windows, err := openStanding(c)
+		comms, windows, err := openWaits(c)
 		if err != nil {
 			return err
 		}
@@ -183,8 +183,8 @@ func endLate(ctx context.Context, end string, limit time.Duration, mine error) (
 		rt := task.New(task.Config{Workers: 2})
 		defer rt.Close()
 		return tampi.Run(rt, c, func(t *task.Task) error {
-			all := make(chan struct{}, len(standing))
-			for name, wait := range standing {
+			all := make(chan struct{}, len(waits))
+			for name, wait := range waits {
 				t.Spawn(func(t *task.Task) error {
 					all <- struct{}{}
 					err := wait(t, comms[name], windows[name])
@@ -195,10 +195,10 @@ func endLate(ctx context.Context, end string, limit time.Duration, mine error) (
 				})
 			}
 			t.Blocking(func() {
-				for range standing {
+				for range waits {
 					select {
 					case <-all:
-					case <-t.Context().Done(): // a slow machine; what has not begun never will
+					case <-t.Context().Done(): // a slow machine; the other tasks will not begin
 						return
 					}
 				}
@@ -222,10 +222,10 @@ func endLate(ctx context.Context, end string, limit time.Duration, mine error) (
 	return got, slept, time.Since(ended), err
 }
 
-// dieLate has rank 0 die when tasks of rank 1 have been asleep for long, in every wait at once.
-// Each of them ends with the loss; what is bound ends the run of its task with it.
+// dieLate kills rank 0 when tasks of rank 1 have slept for long, in all waits at once. Each wait
+// returns the loss; a bound operation ends the run of its task with the loss.
 func dieLate(c *comm.Comm) error {
-	comms, windows, err := openStanding(c)
+	comms, windows, err := openWaits(c)
 	if err != nil {
 		return err
 	}
@@ -246,18 +246,18 @@ func dieLate(c *comm.Comm) error {
 		return fmt.Errorf("%s: %w", name, err)
 	}
 	var begun, bound sync.WaitGroup
-	errs := make(chan error, len(standing))
+	errs := make(chan error, len(waits))
 	for _, name := range []string{"Iwait", "IwaitAll"} {
 		begun.Add(1)
 		bound.Go(func() {
 			errs <- lost(name, rt.Run(context.Background(), func(t *task.Task) error {
 				defer begun.Done()
-				return standing[name](t, comms[name], windows[name])
+				return waits[name](t, comms[name], windows[name])
 			}))
 		})
 	}
 	err = tampi.Run(rt, c, func(t *task.Task) error {
-		for name, wait := range standing {
+		for name, wait := range waits {
 			if name == "Iwait" || name == "IwaitAll" {
 				continue
 			}
@@ -272,7 +272,7 @@ func dieLate(c *comm.Comm) error {
 		return tampi.Send(t, c, comm.Of([]bool{true}), 0, 0)
 	})
 	bound.Wait()
-	for range standing {
+	for range waits {
 		err = errors.Join(err, <-errs)
 	}
 	return err
@@ -281,7 +281,7 @@ func dieLate(c *comm.Comm) error {
 func TestLossThatComesLate(t *testing.T) {
 	for _, fabric := range comm.Fabrics() {
 		if fabric.Name == "inproc" || fabric.Problem != "" || fabric.Name == "mpi" {
-			// those need another launcher
+			// mpi needs another launcher
 			continue
 		}
 		var stderr bytes.Buffer
@@ -289,7 +289,7 @@ func TestLossThatComesLate(t *testing.T) {
 			Env: []string{envRole + "=late", "WEFT_FABRIC=" + fabric.Name, "GORACE=atexit_sleep_ms=0 " + os.Getenv("GORACE")}}}})
 		require.NoError(t, err)
 		require.Equal(t, 128+int(syscall.SIGKILL), status, "%s: %s", fabric.Name, &stderr)
-		// the launcher's
+		// the launcher's line
 		require.Equal(t, 1, strings.Count(stderr.String(), "\n"), "%s: %s", fabric.Name, &stderr)
 	}
 }

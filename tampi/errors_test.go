@@ -18,8 +18,8 @@ import (
 	"weft/task"
 )
 
-// A task whose run ends takes its receives back: what comes later is for others, and the memory of
-// the task stays as it is.
+// A task whose run ends cancels its receives. Later messages go to other receives, and the memory
+// of the task does not change.
 func TestWithdrawnRequests(t *testing.T) {
 	const kept = 7
 	for name, wait := range map[string]func(t *task.Task, c *comm.Comm, b comm.Buffer) error{
@@ -49,7 +49,7 @@ func TestWithdrawnRequests(t *testing.T) {
 				var got error
 				err := rt.Run(ctx, func(t *task.Task) error {
 					t.Spawn(func(t *task.Task) error {
-						// on the one slot: when its parent waits
+						// runs when its parent waits, because there is one slot
 						t.Spawn(func(*task.Task) error { cancel(mine); return nil })
 						got = wait(t, c, comm.Of(mem))
 						return got
@@ -78,8 +78,8 @@ func TestWithdrawnRequests(t *testing.T) {
 	}
 }
 
-// A request that is complete when its task goes on is not lost, though the task goes on since its
-// run has ended.
+// If a request is complete when its task continues, Wait returns its result, although the task
+// continues because its run has ended.
 func TestCompleteAfterTheEnd(t *testing.T) {
 	rt := task.New(task.Config{Workers: 1})
 	defer func() { require.NoError(t, rt.Close()) }()
@@ -92,10 +92,11 @@ func TestCompleteAfterTheEnd(t *testing.T) {
 		var got error
 		err := rt.Run(ctx, func(t *task.Task) error {
 			t.Spawn(func(t *task.Task) error {
-				t.Spawn(func(t *task.Task) error { // on the one slot: when its parent waits
+				t.Spawn(func(t *task.Task) error {
+					// runs when its parent waits, because there is one slot
 					cancel(mine)
 					<-t.Context().Done()
-					time.Sleep(20 * time.Millisecond) // the parent has its turn next
+					time.Sleep(20 * time.Millisecond) // the parent runs next
 					return c.Send(comm.Of([]int64{5}), 0, 1)
 				})
 				st, got = tampi.Wait(t, c.Irecv(comm.Of(mem), 0, 1))
@@ -110,8 +111,8 @@ func TestCompleteAfterTheEnd(t *testing.T) {
 	}))
 }
 
-// Of requests of which some fail, each error is in what the call returns, or ends the run if it
-// comes later, whichever it is of.
+// If some of several requests fail, each error is returned by the call, or ends the run if the
+// request fails later. This holds for each choice of requests.
 func TestErrorsOfSome(t *testing.T) {
 	const n = 3
 	for name, wait := range map[string]func(t *task.Task, rs []*comm.Request) error{
@@ -159,7 +160,7 @@ func TestErrorsOfSome(t *testing.T) {
 							return nil
 						}
 						if name == "Wait" || name == "WaitAll" {
-							t.Spawn(end) // on the one slot: when its parent waits
+							t.Spawn(end) // runs when its parent waits, because there is one slot
 						}
 						got = wait(t, reqs)
 						over = true
@@ -183,7 +184,7 @@ func TestErrorsOfSome(t *testing.T) {
 	}
 }
 
-// Each call returns the error of what it calls.
+// Each call returns the error of the call of package comm.
 func TestIllegalArguments(t *testing.T) {
 	for name, call := range map[string]func(t *task.Task, c *comm.Comm) error{
 		"Send":  func(t *task.Task, c *comm.Comm) error { return tampi.Send(t, c, one(), 9, 0) },
@@ -213,8 +214,8 @@ func TestIllegalArguments(t *testing.T) {
 	}
 }
 
-// When Run returns the error of a task, the ranks' run has ended: nobody goes on in between.
-func TestRunHasToldTheOthers(t *testing.T) {
+// When Run returns the error of a task, the ranks' run has been aborted with that error.
+func TestRunAbortsBeforeItReturns(t *testing.T) {
 	mine := errors.New("mine")
 	rt := task.New(task.Config{Workers: 1})
 	defer func() { require.NoError(t, rt.Close()) }()

@@ -17,7 +17,7 @@ import (
 	"weft/trace"
 )
 
-// bindings is a sink that keeps what this package records.
+// bindings is a sink that keeps the trace events of this package.
 type bindings struct {
 	mu   sync.Mutex
 	list [][3]uint64 // request, task, how; and main task, rank, 0
@@ -38,14 +38,14 @@ func (k *bindings) Events(_ *event.Source, recs []event.Record) {
 	}
 }
 
-// never is a completion that is no request, and complete.
+// never is a complete completion that is not a request, so no trace event is about it.
 type never struct{}
 
 func (never) OnDone(f func(error)) { f(nil) }
 
-// What is recorded: of which rank a run is, which request is bound to which task, and which is
-// waited for, if it is not complete. Nothing is said of what is no request, or of what one side
-// does not record.
+// The trace events say which rank a run belongs to, which request is bound to which task, and which
+// request a task waits for, if the request is not complete. There are none about other completions,
+// nor if only the tasks or only the ranks are recorded.
 func TestEventsOfBindings(t *testing.T) {
 	for _, recorded := range []struct{ tasks, ranks bool }{{true, true}, {true, false}, {false, true}} {
 		sink := &bindings{}
@@ -77,8 +77,8 @@ func TestEventsOfBindings(t *testing.T) {
 					c.Isend(one(), 0, 3)
 					both(1, t, open, event.BoundTo)
 					both(1, t, over, event.BoundTo)
-					nobody := c.Isend(one(), comm.ProcNull, 1) // is in no recording
-					return tampi.IwaitAll[tampi.Completion](t, open, over, never{}, nobody, nil)
+					null := c.Isend(one(), comm.ProcNull, 1) // is not recorded
+					return tampi.IwaitAll[tampi.Completion](t, open, over, never{}, null, nil)
 				})
 				t.Spawn(func(t *task.Task) error {
 					r, over := c.Isend(one(), 0, 1), c.Isend(one(), comm.ProcNull, 1)

@@ -11,12 +11,13 @@ import (
 	"weft/internal/explore"
 )
 
-// TestPlantedBugs: each step of a binding, left out or in another place, is found.
+// TestPlantedBugs leaves out or moves steps of a binding, one at a time. The exploration has to
+// find each bug.
 func TestPlantedBugs(t *testing.T) { explore.FindBugs(t, "tampi", plantedBugs) }
 
 var plantedBugs = []explore.Bug{
 	{
-		Name: "the event after the bit", File: "iwait.go", Test: "TestExploreIwait",
+		Name: "the event is made after the bit is added", File: "iwait.go", Test: "TestExploreIwait",
 		At: "start",
 		New: `	if b.state.Add(bound)&complete != 0 {
 		race.Acquire(&b.state)
@@ -26,14 +27,14 @@ var plantedBugs = []explore.Bug{
 `,
 	},
 	{
-		Name: "the task does not look for the completion", File: "iwait.go", Test: "TestExploreIwait",
+		Name: "Iwait does not check the completion", File: "iwait.go", Test: "TestExploreIwait",
 		At: "start",
 		New: `	b.release = t.HoldFor(c)
 	b.state.Add(bound)
 `,
 	},
 	{
-		Name: "the error twice", File: "iwait.go", Test: "TestExploreIwait",
+		Name: "the error is reported twice", File: "iwait.go", Test: "TestExploreIwait",
 		At: "start",
 		New: `	b.release = t.HoldFor(c)
 	if b.state.Add(bound)&complete != 0 {
@@ -43,7 +44,7 @@ var plantedBugs = []explore.Bug{
 `,
 	},
 	{
-		Name: "the event stays", File: "iwait.go", Test: "TestExploreIwait",
+		Name: "the event is not ended", File: "iwait.go", Test: "TestExploreIwait",
 		At: "start",
 		New: `	b.release = t.HoldFor(c)
 	if b.state.Add(bound)&complete != 0 {
@@ -52,7 +53,7 @@ var plantedBugs = []explore.Bug{
 `,
 	},
 	{
-		Name: "the completion ends the event always", File: "iwait.go", Test: "TestExploreIwait",
+		Name: "the completion always ends the event", File: "iwait.go", Test: "TestExploreIwait",
 		At: "complete",
 		New: `	b.err = err
 	b.state.Add(complete)
@@ -69,7 +70,7 @@ var plantedBugs = []explore.Bug{
 `,
 	},
 	{
-		Name: "the error after the bit", File: "iwait.go", Test: "TestExploreIwait",
+		Name: "the error is written after the bit is added", File: "iwait.go", Test: "TestExploreIwait",
 		At: "complete",
 		New: `	if b.state.Add(complete)&bound != 0 {
 		b.release(b.err)

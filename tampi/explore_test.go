@@ -15,27 +15,27 @@ import (
 	"weft/internal/xatomic"
 )
 
-// bindLab has one task and the completions that are bound to it. The binding is the real one; task
-// and completions are the smallest that keep what package task and package comm promise.
+// bindLab has one task and the completions that are bound to it. The binding is real. Task and
+// completions are minimal models, which keep the promises of packages task and comm.
 type bindLab struct {
 	*explore.Run
-	count xatomic.Int32 // the body, and events
+	count xatomic.Int32 // the body, and pending events
 	over  xatomic.Int32
 
-	ends     []*ending
-	returned []error // by join; the body's own
+	completions []*lateCompletion
+	returned    []error // by join; used by the body alone
 }
 
-// ending is a completion that somebody ends once.
-type ending struct {
+// lateCompletion is a completion that a goroutine ends once.
+type lateCompletion struct {
 	l      *bindLab
 	err    error
 	mu     xatomic.Mutex
 	done   bool        // guarded by mu
 	fn     func(error) // guarded by mu
 	ended  xatomic.Int32
-	events xatomic.Int32 // that were ended for it
-	got    error         // by the event
+	events xatomic.Int32 // events that were ended for it
+	got    error         // the error that was passed to the event
 }
 
 func newBindLab(r *explore.Run, errs ...error) *bindLab {
@@ -43,9 +43,9 @@ func newBindLab(r *explore.Run, errs ...error) *bindLab {
 	r.Name("task", l)
 	l.count.Add(1)
 	for i, err := range errs {
-		e := &ending{l: l, err: err}
+		e := &lateCompletion{l: l, err: err}
 		r.Name(fmt.Sprint("completion", i), e)
-		l.ends = append(l.ends, e)
+		l.completions = append(l.completions, e)
 	}
 	l.returned = make([]error, len(errs))
 	r.End(l.verify)
@@ -53,7 +53,7 @@ func newBindLab(r *explore.Run, errs ...error) *bindLab {
 }
 
 // OnDone calls back at once if e is complete, or when it is.
-func (e *ending) OnDone(f func(error)) {
+func (e *lateCompletion) OnDone(f func(error)) {
 	e.mu.Lock()
 	done := e.done
 	if !done {
@@ -65,7 +65,7 @@ func (e *ending) OnDone(f func(error)) {
 	}
 }
 
-func (e *ending) end() {
+func (e *lateCompletion) end() {
 	e.ended.Add(1)
 	e.mu.Lock()
 	e.done = true
@@ -76,10 +76,10 @@ func (e *ending) end() {
 	}
 }
 
-// held is the task as the holder of an event for one completion.
-type held struct{ e *ending }
+// labTask is the task as the holder of an event for one completion.
+type labTask struct{ e *lateCompletion }
 
-func (h held) HoldFor(any) func(error) {
+func (h labTask) HoldFor(any) func(error) {
 	l := h.e.l
 	l.Check(l.over.Load() == 0, "an event of a task that is over")
 	l.count.Add(1)
@@ -90,13 +90,13 @@ func (h held) HoldFor(any) func(error) {
 	}
 }
 
-// leave is the end of an event or of the body.
+// leave ends an event or the body.
 func (l *bindLab) leave() {
 	if l.count.Add(-1) > 0 {
 		return
 	}
 	l.over.Add(1)
-	for i, e := range l.ends {
+	for i, e := range l.completions {
 		l.Check(e.ended.Load() == 1, "the task is over before completion %d", i)
 	}
 }
@@ -104,24 +104,23 @@ func (l *bindLab) leave() {
 // body binds the completions one after the other, and ends.
 func (l *bindLab) body() {
 	l.Go("body", func() {
-		for i, e := range l.ends {
+		for i, e := range l.completions {
 			l.bind(i, e)
 		}
 		l.leave()
 	})
 }
 
-func (l *bindLab) bind(i int, e *ending) { l.returned[i] = join(held{e}, e) }
+func (l *bindLab) bind(i int, e *lateCompletion) { l.returned[i] = join(labTask{e}, e) }
 
-// verify looks at what has come of all: the task is over, once, and each error has been heard of,
-// once.
+// verify checks that the task is over once, and that each error was reported once.
 func (l *bindLab) verify() error {
 	if l.over.Load() != 1 {
 		return fmt.Errorf("the task is over %d times, with the count %d", l.over.Load(), l.count.Load())
 	}
-	for i, e := range l.ends {
-		heard := []error{l.returned[i], e.got}
-		if !slices.Equal(heard, []error{e.err, nil}) && !slices.Equal(heard, []error{nil, e.err}) {
+	for i, e := range l.completions {
+		reported := []error{l.returned[i], e.got}
+		if !slices.Equal(reported, []error{e.err, nil}) && !slices.Equal(reported, []error{nil, e.err}) {
 			return fmt.Errorf("completion %d: Iwait returns %v, the event has %v, of %v", i, l.returned[i], e.got, e.err)
 		}
 	}
@@ -130,8 +129,8 @@ func (l *bindLab) verify() error {
 
 var errEnding = errors.New("ending")
 
-// TestExploreIwait: a task is over when its body and all that is bound to it are, and not before;
-// and an error is returned by Iwait or ends the task's event, whichever of the two is first.
+// TestExploreIwait: a task is over when its body and all bound completions are over, and not
+// before. An error is returned by Iwait or ends the task's event, whichever comes first.
 func TestExploreIwait(t *testing.T) {
 	for _, p := range []struct {
 		name  string
@@ -140,8 +139,8 @@ func TestExploreIwait(t *testing.T) {
 		{"complete before", func(r *explore.Run) {
 			l := newBindLab(r, errEnding)
 			l.Go("body", func() {
-				l.ends[0].end()
-				l.bind(0, l.ends[0])
+				l.completions[0].end()
+				l.bind(0, l.completions[0])
 				l.leave()
 			})
 		}},
@@ -154,20 +153,20 @@ func TestExploreIwait(t *testing.T) {
 			l.Go("body", func() {
 				l.count.Add(1) // the event
 				xatomic.Go(func() {
-					l.bind(0, l.ends[0])
+					l.bind(0, l.completions[0])
 					l.leave()
 				})
-				l.bind(1, l.ends[1])
+				l.bind(1, l.completions[1])
 				l.leave()
 			})
 			l.endAll()
 		}},
-		{"one goroutine ends both, in the other order", func(r *explore.Run) {
+		{"one goroutine ends both, in reverse order", func(r *explore.Run) {
 			l := newBindLab(r, nil, errEnding)
 			l.body()
 			l.Go("ends", func() {
-				l.ends[1].end()
-				l.ends[0].end()
+				l.completions[1].end()
+				l.completions[0].end()
 			})
 		}},
 	} {
@@ -175,7 +174,7 @@ func TestExploreIwait(t *testing.T) {
 	}
 }
 
-// binds has a body bind completions with errors, each of which a goroutine ends.
+// binds explores a body that binds completions with errors. A goroutine ends each of them.
 func binds(r *explore.Run, errs ...error) {
 	l := newBindLab(r, errs...)
 	l.body()
@@ -183,7 +182,7 @@ func binds(r *explore.Run, errs ...error) {
 }
 
 func (l *bindLab) endAll() {
-	for i, e := range l.ends {
+	for i, e := range l.completions {
 		l.Go(fmt.Sprint("ends ", i), e.end)
 	}
 }

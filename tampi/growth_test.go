@@ -16,8 +16,8 @@ import (
 	"weft/task"
 )
 
-// What is kept, and what a task costs, does not depend on how many tasks were bound to requests
-// before.
+// The memory that is kept, and the cost of a task, do not depend on the number of requests that
+// were bound before.
 func TestGrowth(t *testing.T) {
 	rounds := soak.Long(24, 200)
 	var begun atomic.Int64
@@ -52,7 +52,8 @@ func TestGrowth(t *testing.T) {
 			into := new([64]int64)
 			t.Spawn(func(t *task.Task) error {
 				if begun.Add(1)%100 == 0 {
-					// so that each round blocks as many at once, for which goroutines are kept
+					// each round blocks the same number of tasks at once, and their goroutines are
+					// kept
 					for range 100 {
 						t.Spawn(func(t *task.Task) error { return tampi.Ssend(t, c, comm.Of(block[:]), 0, 2) }, deps.In(block))
 					}

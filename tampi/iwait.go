@@ -14,16 +14,15 @@ import (
 	"weft/task"
 )
 
-// A Completion calls back when it is complete: exactly once for each function, from
-// any goroutine, at once if it is complete already. A *comm.Request is one.
+// A Completion is an operation that calls functions when it is complete: each exactly once, from
+// any goroutine, and at once if it is complete already. *comm.Request is a Completion.
 type Completion interface {
 	OnDone(func(error))
 }
 
 // Iwait binds c to t and returns: t is not over, and its accesses are not released, until c is
-// complete. Nil is returned for what is bound, and for what is complete without an error. If c is
-// complete with an error, that is returned; an error that comes later ends t's run by itself.
-// Nothing, or a nil request, is complete, as MPI's null request is.
+// complete. If c is complete with an error, Iwait returns the error. Otherwise it returns nil, and
+// a later error of c ends t's run. A nil c or a nil request is complete, like MPI's null request.
 //
 // Iwait is called by t's body, or by any goroutine while an event of t is pending.
 func Iwait(t *task.Task, c Completion) error {
@@ -34,15 +33,12 @@ func Iwait(t *task.Task, c Completion) error {
 	return join(t, c)
 }
 
-// holder is what a binding needs of a task, so that an exploration can stand in for one.
+// holder is the part of a task that a binding needs. Explorations have their own holder.
 type holder interface {
 	HoldFor(what any) (release func(error))
 }
 
-// join has t not be over before c is complete. The order is this, since an event costs more than
-// a callback: c is asked to call back; if it has not done so, t gets an event. Both sides add
-// their bit to one word, and the one that finds the other's bit ends the event. So the event is
-// ended once, and c's error is returned or given to the event, never both and never neither.
+// join binds c to t, with the protocol of [binding].
 func join(t holder, c Completion) error {
 	b := &binding{}
 	c.OnDone(b.complete)
@@ -59,15 +55,15 @@ func join(t holder, c Completion) error {
 	return nil
 }
 
-// bind records that c is bound to t, or waited for by it, if both are recorded.
+// bind records that c is bound to t, or that t waits for c, if both are recorded.
 func bind(t *task.Task, c Completion, how uint64) {
 	if r, ok := c.(*comm.Request); ok && r.TraceID() != 0 && t.TraceID() != 0 {
 		friend.EventsOfRequest(r).Put(event.Bound, r.TraceID(), t.TraceID(), how)
 	}
 }
 
-// IwaitAll is Iwait for each of cs; nil ones are left out. It returns the errors of those
-// that have failed already, joined.
+// IwaitAll is Iwait for each of cs; it skips nil completions. It returns the joined errors of
+// those that have failed already.
 func IwaitAll[C Completion](t *task.Task, cs ...C) error {
 	var errs []error
 	for _, c := range cs {
@@ -81,7 +77,22 @@ func IwaitAll[C Completion](t *task.Task, cs ...C) error {
 	return errors.Join(errs...)
 }
 
-// binding joins a completion and Iwait, whichever is first.
+// binding joins a completion and a call of Iwait. Its state has two bits:
+//
+//	        complete adds its bit
+//	 0 ────────────────────────────▶ complete
+//	 │                                   │   Iwait finds the bit before it makes an event: returns err
+//	 │ Iwait makes an event,             │
+//	 │ adds bound, returns nil           │ Iwait has made an event: adds bound, ends the
+//	 ▼                                   ▼ event, returns err
+//	bound ───────────────────────▶ bound|complete
+//	        complete adds its bit,
+//	        ends the event with err
+//
+// An event costs more than a callback. So Iwait first calls OnDone, and makes an event only if the
+// completion has not called back yet. Then each side adds its bit. The side that adds the second
+// bit ends the event. So the event is ended once. The error of the completion is returned by Iwait
+// or passed to the event: never both, and never neither.
 type binding struct {
 	state   xatomic.Uint32
 	err     error       // written before complete is added

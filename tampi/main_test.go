@@ -13,7 +13,7 @@ import (
 	"weft/internal/leaktest"
 )
 
-// The test binary is also the program of which it starts ranks.
+// The test binary is also the program whose ranks it starts.
 const envRole = "WEFT_TEST_TAMPI_ROLE"
 
 func TestMain(m *testing.M) {

@@ -20,8 +20,8 @@ import (
 	"weft/trace"
 )
 
-// ranks runs body as the main task of each of n ranks, which share one runtime. All that happens
-// must be legal: it is recorded and replayed.
+// ranks runs body as the main task of each of n ranks, which share one runtime. It records the run,
+// and requires that a replay finds the recording legal.
 func ranks(t *testing.T, n, workers int, body func(t *task.Task, c *comm.Comm) error) error {
 	t.Helper()
 	rec := oracle.New(t)
@@ -34,8 +34,8 @@ func ranks(t *testing.T, n, workers int, body func(t *task.Task, c *comm.Comm) e
 
 var workerCounts = []int{1, 2, 3}
 
-// Each send and receive is a task of its own that blocks; the receiver posts in
-// reverse order of the tags.
+// Each send and each receive is a task that blocks. The receiver posts in reverse order of the
+// tags.
 func TestPrimitiveBlocking(t *testing.T) {
 	const msgs, n = 200, 100
 	for _, w := range workerCounts {
@@ -73,7 +73,7 @@ func TestPrimitiveBlocking(t *testing.T) {
 	}
 }
 
-// Iwait: the data is there in the successor, for many steps in flight at once.
+// Iwait: the successor finds the data, with many steps in flight at once.
 func TestPrimitiveNonBlocking(t *testing.T) {
 	const msgs, n, steps = 50, 100, 20
 	for _, w := range workerCounts {
@@ -119,8 +119,8 @@ func TestPrimitiveNonBlocking(t *testing.T) {
 	}
 }
 
-// Broadcasts on many communicators which the ranks start in opposite orders: blocking
-// calls outside tasks would deadlock.
+// The ranks start broadcasts on many communicators in opposite orders. Blocking calls outside tasks
+// would deadlock.
 func TestCollectivesInOppositeOrders(t *testing.T) {
 	const comms = 40
 	for _, bind := range []bool{false, true} {
@@ -163,7 +163,7 @@ func TestCollectivesInOppositeOrders(t *testing.T) {
 	}
 }
 
-// No request is a complete one.
+// A nil request is complete.
 func TestNilRequests(t *testing.T) {
 	require.NoError(t, ranks(t, 1, 1, func(t *task.Task, c *comm.Comm) error {
 		var none *comm.Request
@@ -259,8 +259,8 @@ func TestEveryBlockingCall(t *testing.T) {
 	}))
 }
 
-// A request that fails after it was bound ends the run with its error; one that
-// has failed already returns it.
+// The error of a request that fails after Iwait ends the run. The error of a request that has
+// failed already is returned by Iwait.
 func TestErrors(t *testing.T) {
 	boom := errors.New("boom")
 	rt := task.New(task.Config{Workers: 2})
@@ -299,8 +299,8 @@ type program struct{}
 
 func (program) rank(*task.Task) error { panic("of a method") }
 
-// The error of a rank's main task names the program's function, with and without traced spawns,
-// also as the others see it.
+// The error of a rank's main task names the program's function, with and without traced spawns. So
+// does the error that other ranks receive.
 func TestMainTasksAreNamed(t *testing.T) {
 	for _, traced := range []bool{false, true} {
 		rt := task.New(task.Config{Workers: 2, TraceSpawns: traced})
@@ -333,7 +333,7 @@ func TestMainTasksAreNamed(t *testing.T) {
 	}
 }
 
-// A run that ends early does not leave its tasks in a Recv that nobody answers.
+// A run that ends early ends the Recv of its tasks, which no rank answers.
 func TestRunEndsWhileTasksWait(t *testing.T) {
 	boom := errors.New("boom")
 	err := ranks(t, 2, 2, func(t *task.Task, c *comm.Comm) error {
@@ -355,7 +355,7 @@ func TestRunEndsWhileTasksWait(t *testing.T) {
 	require.ErrorIs(t, err, boom)
 }
 
-// The same for bound requests, whose events the abort of the ranks completes.
+// The same holds for bound requests: the abort of the ranks ends their events.
 func TestRunEndsWhileRequestsAreBound(t *testing.T) {
 	boom := errors.New("boom")
 	err := ranks(t, 2, 2, func(t *task.Task, c *comm.Comm) error {

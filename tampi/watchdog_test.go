@@ -21,19 +21,19 @@ import (
 	"weft/task"
 )
 
-// told is a writer that keeps what is written and calls f.
-type told struct {
+// notifier is a writer that keeps the text and calls f after each write.
+type notifier struct {
 	bytes.Buffer
 	f func()
 }
 
-func (w *told) Write(p []byte) (int, error) {
+func (w *notifier) Write(p []byte) (int, error) {
 	defer w.f()
 	return w.Buffer.Write(p)
 }
 
-// Messages, collectives and fences that the peer does not join are named with the task, the line
-// that bound them, and what they are; so are those who wait behind them.
+// The watchdog names messages, collectives and fences that the peer does not join: the operation,
+// its task, the line that bound it, and the tasks that wait for that task.
 func TestWatchdogNamesRequests(t *testing.T) {
 	var row [2][4]int64
 	errSeen := errors.New("seen")
@@ -57,7 +57,7 @@ func TestWatchdogNamesRequests(t *testing.T) {
 			return nil
 		}, []string{`task "receives" (spawned at `, "waits for 1 event", "Irecv from rank 1, tag 7, at rank 0 of communicator ", "(2 ranks), bound at ",
 			`2 tasks wait for it`, `task "uses"`, "waits for In(0x", `after task "receives"`}},
-		{"from anybody", func(t *task.Task, c *comm.Comm, _ *rma.Win) error {
+		{"from any rank", func(t *task.Task, c *comm.Comm, _ *rma.Win) error {
 			spawned = line(1)
 			t.SpawnWith(task.Attrs{Label: "receives"}, func(t *task.Task) error {
 				bound = line(1)
@@ -66,7 +66,7 @@ func TestWatchdogNamesRequests(t *testing.T) {
 			})
 			return nil
 		}, []string{`task "receives" (spawned at `, "waits in Await at ", "for Irecv from any rank, tag any, at rank 0 of communicator "}},
-		{"a message that nobody receives", func(t *task.Task, c *comm.Comm, _ *rma.Win) error {
+		{"a message that no rank receives", func(t *task.Task, c *comm.Comm, _ *rma.Win) error {
 			spawned = line(1)
 			t.SpawnWith(task.Attrs{Label: "sends"}, func(t *task.Task) error {
 				bound = line(1)
@@ -93,7 +93,7 @@ func TestWatchdogNamesRequests(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			ctx, cancel := context.WithCancelCause(context.Background())
-			got := &told{f: func() { cancel(errSeen) }}
+			got := &notifier{f: func() { cancel(errSeen) }}
 			rt := task.New(task.Config{Workers: 2, Watchdog: 20 * time.Millisecond, Reports: got})
 			err := comm.Run(ctx, comm.Config{Ranks: 2}, func(k *comm.Comm) error {
 				w, _, err := rma.Allocate[int64](k, 4)

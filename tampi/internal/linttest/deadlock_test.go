@@ -17,8 +17,8 @@ import (
 	"weft/task"
 )
 
-// A deadlock is certain in lint mode, too: the goroutines of bodies that are over, and those
-// beneath bodies, are counted as what they are.
+// Lint mode reports a deadlock as certain, too: the detector counts the goroutines of finished
+// bodies, and those that run bodies, correctly.
 func TestDeadlockInLintMode(t *testing.T) {
 	err := comm.Run(context.Background(), comm.Config{Ranks: 2}, func(c *comm.Comm) error {
 		rt := task.New(task.Config{Workers: 2, Lint: true})

@@ -20,7 +20,7 @@ import (
 	"weft/task"
 )
 
-// Races whose two accesses are far apart: the race detector must still know the first one.
+// Races whose two accesses are far apart. The race detector must still remember the first one.
 var historyMistakes = []mistake{
 	{"E1", "a race with many bodies in between", []string{"DATA RACE", "@written", "@read"}, func(t *task.Task, right bool) error {
 		return farApart(t, right, 1, 200)
@@ -30,8 +30,8 @@ var historyMistakes = []mistake{
 	}},
 }
 
-// farApart spawns a body that writes n words, others, and one that reads the first word. All but
-// the first are in a chain.
+// farApart spawns a body that writes n words, then others, then a body that reads the first word.
+// All but the first are a chain.
 func farApart(t *task.Task, right bool, n, others int) error {
 	a, chain, written := make([]int, n), make([]int, 100), make(chan struct{})
 	t.Spawn(func(*task.Task) error {
@@ -66,8 +66,7 @@ func farApart(t *task.Task, right bool, n, others int) error {
 	return nil
 }
 
-// A build for lint mode is in lint mode without being told, with a history that is as long as can
-// be, and says so.
+// A build for lint mode is in lint mode by default, with the longest possible history, and says so.
 func TestLintBuildRunsByItself(t *testing.T) {
 	environ := slices.DeleteFunc(os.Environ(), func(v string) bool {
 		return strings.HasPrefix(v, task.EnvLint+"=") || strings.HasPrefix(v, task.EnvDebug+"=") || strings.HasPrefix(v, race.EnvRace+"=")
@@ -78,7 +77,7 @@ func TestLintBuildRunsByItself(t *testing.T) {
 		out, _ := cmd.CombinedOutput()
 		return string(out)
 	}
-	plain := program + "=plain a race over large data"
+	plain := envProgram + "=plain a race over large data"
 	require.Contains(t, start(plain), "DATA RACE")
 	require.Contains(t, start(plain), `made more than about 160000 others, or more than about 250 bodies ended (GORACE="history_size=7")`)
 	require.Contains(t, start(plain, "GORACE=atexit_sleep_ms=0"), `(GORACE="atexit_sleep_ms=0 history_size=7")`)

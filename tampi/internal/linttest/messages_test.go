@@ -14,9 +14,8 @@ import (
 	"weft/task"
 )
 
-// pair runs a body on each of two ranks, which share t's runtime only in that they are started by
-// t.
-func pair(t *task.Task, bodies ...func(t *task.Task, c *comm.Comm) error) (err error) {
+// onTwoRanks runs a body on each of two ranks, each with its own runtime, inside task t.
+func onTwoRanks(t *task.Task, bodies ...func(t *task.Task, c *comm.Comm) error) (err error) {
 	t.Blocking(func() {
 		err = comm.Run(context.Background(), comm.Config{Ranks: len(bodies)}, func(c *comm.Comm) error {
 			rt := task.New(task.Config{Workers: 1 + c.Rank()})
@@ -28,12 +27,12 @@ func pair(t *task.Task, bodies ...func(t *task.Task, c *comm.Comm) error) (err e
 }
 
 const (
-	few  = 8       // goes with the message
-	many = 1 << 16 // is copied when both sides are there
+	few  = 8       // elements of an eager message
+	many = 1 << 16 // elements of a message that is copied when both sides have arrived
 )
 
-// sink receives n messages.
-func sink(n, count int) func(*task.Task, *comm.Comm) error {
+// receiver receives n messages.
+func receiver(n, count int) func(*task.Task, *comm.Comm) error {
 	return func(t *task.Task, c *comm.Comm) error {
 		b := make([]int, count)
 		for range n {
@@ -46,27 +45,26 @@ func sink(n, count int) func(*task.Task, *comm.Comm) error {
 	}
 }
 
-// Messages are accesses like others: of what is sent, and of what is received, until the request is
-// complete.
+// Messages are accesses too: to the memory that is sent or received, until the request is complete.
 var messageMistakes = []mistake{
-	{"E1", "a message from what is not declared", []string{"DATA RACE", "@filled", "comm."}, func(t *task.Task, right bool) error {
-		return pair(t, func(t *task.Task, c *comm.Comm) error {
+	{"E1", "a message from undeclared memory", []string{"DATA RACE", "@filled", "comm."}, func(t *task.Task, right bool) error {
+		return onTwoRanks(t, func(t *task.Task, c *comm.Comm) error {
 			b := make([]int, few)
 			t.Spawn(func(*task.Task) error { fill(b, 1); return nil }, deps.Slice(b).Out())
 			t.Spawn(func(t *task.Task) error { return tampi.Send(t, c, comm.Of(b), 1, 1) }, unless(right, deps.Slice(b).In())...)
 			return nil
-		}, sink(1, few))
+		}, receiver(1, few))
 	}},
-	{"E1", "a long message from what is not declared", []string{"DATA RACE", "@filled", "comm."}, func(t *task.Task, right bool) error {
-		return pair(t, func(t *task.Task, c *comm.Comm) error {
+	{"E1", "a long message from undeclared memory", []string{"DATA RACE", "@filled", "comm."}, func(t *task.Task, right bool) error {
+		return onTwoRanks(t, func(t *task.Task, c *comm.Comm) error {
 			b := make([]int, many)
 			t.Spawn(func(*task.Task) error { fill(b, 1); return nil }, deps.Slice(b).Out())
 			t.Spawn(func(t *task.Task) error { return tampi.Send(t, c, comm.Of(b), 1, 1) }, unless(right, deps.Slice(b).In())...)
 			return nil
-		}, sink(1, many))
+		}, receiver(1, many))
 	}},
-	{"E1", "a message into what is not declared", []string{"DATA RACE", "@sum", "comm."}, func(t *task.Task, right bool) error {
-		return pair(t, func(t *task.Task, c *comm.Comm) error {
+	{"E1", "a message into undeclared memory", []string{"DATA RACE", "@sum", "comm."}, func(t *task.Task, right bool) error {
+		return onTwoRanks(t, func(t *task.Task, c *comm.Comm) error {
 			b := make([]int, few)
 			return tampi.Send(t, c, comm.Of(b), 1, 1)
 		}, func(t *task.Task, c *comm.Comm) error {
@@ -80,7 +78,7 @@ var messageMistakes = []mistake{
 		})
 	}},
 	{"E1", "a successor of a bound receive", []string{"DATA RACE", "@sum", "comm."}, func(t *task.Task, right bool) error {
-		return pair(t, func(t *task.Task, c *comm.Comm) error {
+		return onTwoRanks(t, func(t *task.Task, c *comm.Comm) error {
 			b := make([]int, few)
 			return tampi.Send(t, c, comm.Of(b), 1, 1)
 		}, func(t *task.Task, c *comm.Comm) error {
@@ -91,14 +89,14 @@ var messageMistakes = []mistake{
 		})
 	}},
 	{"E1", "a successor of a bound send", []string{"DATA RACE", "@filled", "comm."}, func(t *task.Task, right bool) error {
-		return pair(t, func(t *task.Task, c *comm.Comm) error {
+		return onTwoRanks(t, func(t *task.Task, c *comm.Comm) error {
 			b := make([]int, many)
 			t.Spawn(func(t *task.Task) error { return tampi.Iwait(t, c.Isend(comm.Of(b), 1, 1)) }, deps.Slice(b).In())
 			t.Spawn(func(*task.Task) error { fill(b, 1); return nil }, unless(right, deps.Slice(b).Out())...)
 			return nil
-		}, sink(1, many))
+		}, receiver(1, many))
 	}},
-	{"E1", "a reduction of what is not declared", []string{"DATA RACE", "@filled", "comm."}, func(t *task.Task, right bool) error {
+	{"E1", "a reduction of undeclared memory", []string{"DATA RACE", "@filled", "comm."}, func(t *task.Task, right bool) error {
 		body := func(t *task.Task, c *comm.Comm) error {
 			in, out := make([]int, few), make([]int, few)
 			t.Spawn(func(*task.Task) error { fill(in, 1); return nil }, deps.Slice(in).Out())
@@ -107,10 +105,10 @@ var messageMistakes = []mistake{
 			}, append(unless(right, deps.Slice(in).In()), deps.Slice(out).Out())...)
 			return nil
 		}
-		return pair(t, body, body)
+		return onTwoRanks(t, body, body)
 	}},
-	{"E3", "a child that receives what its parent does not cover", []string{"DATA RACE|conflicting accesses that nothing orders", "@sum|has not declared"}, func(t *task.Task, right bool) error {
-		return pair(t, func(t *task.Task, c *comm.Comm) error {
+	{"E3", "a child receives into memory that its parent does not cover", []string{"DATA RACE|conflicting accesses that nothing orders", "@sum|has not declared"}, func(t *task.Task, right bool) error {
+		return onTwoRanks(t, func(t *task.Task, c *comm.Comm) error {
 			b := make([]int, few)
 			return tampi.Send(t, c, comm.Of(b), 1, 1)
 		}, func(t *task.Task, c *comm.Comm) error {
@@ -124,7 +122,7 @@ var messageMistakes = []mistake{
 		})
 	}},
 	{"E5", "a missing Wait for a receive", []string{"DATA RACE", "@received", "comm."}, func(t *task.Task, right bool) error {
-		return pair(t, func(t *task.Task, c *comm.Comm) error {
+		return onTwoRanks(t, func(t *task.Task, c *comm.Comm) error {
 			b := make([]int, few)
 			return tampi.Send(t, c, comm.Of(b), 1, 1)
 		}, func(t *task.Task, c *comm.Comm) error {
@@ -140,10 +138,10 @@ var messageMistakes = []mistake{
 		})
 	}},
 	{"E6", "a Release before the receive is complete", []string{"DATA RACE", "@sum", "comm."}, func(t *task.Task, right bool) error {
-		return pair(t, func(t *task.Task, c *comm.Comm) error {
+		return onTwoRanks(t, func(t *task.Task, c *comm.Comm) error {
 			b := make([]int, few)
 			if _, err := tampi.Recv(t, c, comm.Of(b), 1, 2); err != nil {
-				// that it has been released
+				// the message says that the memory has been released
 				return err
 			}
 			return tampi.Send(t, c, comm.Of(b), 1, 1)

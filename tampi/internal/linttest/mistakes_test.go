@@ -26,19 +26,19 @@ import (
 	"weft/task"
 )
 
-// These are programs with one mistake each, of the seven classes of the linter of OmpSs-2. Each is
-// run, by this test binary once more, and must be found; what it must say is in wants: for a race,
-// that both lines are named, which a comment marks; else a text. Each program has a twin without
-// the mistake, which must be clean.
+// These are programs with one mistake each, of the seven classes of the linter of OmpSs-2. The test
+// binary starts itself to run each program, and each mistake must be reported. wants has the parts
+// of the report: for a race, the two lines of the accesses, which comments mark; else a text. Each
+// program has a twin without the mistake, which must be clean.
 
 type mistake struct {
 	class string
 	name  string
-	wants []string // a word that begins with @ is a mark of a line in this file
+	wants []string // a word that begins with @ is the mark of a line in this package
 	body  func(t *task.Task, right bool) error
 }
 
-// seen keeps values in use.
+// seen receives values that bodies read, so that the reads are not removed.
 var seen [64]int
 
 // unless returns accs if right, and none otherwise.
@@ -122,7 +122,7 @@ var objectMistakes = []mistake{
 		}, deps.InOut(&x), deps.InOut(&seen[4]))
 		return nil
 	}},
-	{"E1", "behind the back of an event", []string{"DATA RACE", "@written", "@read"}, func(t *task.Task, right bool) error {
+	{"E1", "in a goroutine that ends an event", []string{"DATA RACE", "@written", "@read"}, func(t *task.Task, right bool) error {
 		var x int
 		t.Spawn(func(t *task.Task) error {
 			end := t.Hold()
@@ -226,7 +226,7 @@ var objectMistakes = []mistake{
 		}, deps.In(&x))
 		return nil
 	}},
-	{"E7", "a Release of what is not declared", []string{"Release of InOut(0x", "the task has not declared", "@releases"}, func(t *task.Task, right bool) error {
+	{"E7", "a Release of an undeclared access", []string{"Release of InOut(0x", "the task has not declared", "@releases"}, func(t *task.Task, right bool) error {
 		var x, y int
 		t.Spawn(func(t *task.Task) error { // @releases
 			a := &y
@@ -239,17 +239,18 @@ var objectMistakes = []mistake{
 	}},
 }
 
-const program = "WEFT_TEST_MISTAKE"
+const envProgram = "WEFT_TEST_MISTAKE"
 
-// TestMain runs one of the programs, if it is told to.
+// TestMain runs a program instead of the tests if the environment names one.
 func TestMain(m *testing.M) {
-	name, told := os.LookupEnv(program)
-	if !told {
+	name, ok := os.LookupEnv(envProgram)
+	if !ok {
 		os.Exit(leaktest.Main(m))
 	}
 	name, right := strings.CutPrefix(name, "right ")
-	name, plain := strings.CutPrefix(name, "plain ") // the program leaves it to its build
-	for _, x := range append(mistakes, twoThatMeet) {
+	// the build decides whether the program is in lint mode
+	name, plain := strings.CutPrefix(name, "plain ")
+	for _, x := range append(mistakes, twoAtOnce) {
 		if x.name != name {
 			continue
 		}
@@ -266,10 +267,10 @@ func TestMain(m *testing.M) {
 			_ = rt.Close()
 		}
 	}
-	os.Exit(0) // 66, if there was a race
+	os.Exit(0) // the race detector makes it 66 after a race
 }
 
-// source is the lines of the files here, from where a mistake is on.
+// source has the lines of this package's test files, beginning with the lines of a mistake.
 type source []line
 
 type line struct{ at, text string }
@@ -342,7 +343,7 @@ func run(t *testing.T, name string, env ...string) (string, error) {
 	t.Helper()
 	var out bytes.Buffer
 	cmd := exec.CommandContext(t.Context(), os.Args[0])
-	cmd.Env = append(append(os.Environ(), program+"="+name), env...)
+	cmd.Env = append(append(os.Environ(), envProgram+"="+name), env...)
 	cmd.Stdout, cmd.Stderr = &out, &out
 	err := cmd.Run()
 	var exit *exec.ExitError

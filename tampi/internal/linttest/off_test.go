@@ -22,8 +22,8 @@ import (
 
 const off = task.EnvLint + "=0"
 
-// A build for lint mode that is told to do without it is an ordinary program with the race
-// detector: what is right is clean, whatever orders it.
+// With WEFT_LINT=0, a build for lint mode is an ordinary program with the race detector. Programs
+// without a mistake are clean, whatever orders their accesses.
 func TestRightProgramsAreCleanWithoutLintMode(t *testing.T) {
 	for _, x := range mistakes {
 		t.Run(x.name, func(t *testing.T) {
@@ -42,15 +42,16 @@ func TestRightProgramsAreCleanWithoutLintMode(t *testing.T) {
 	})
 }
 
-// What is wrong is still found where two bodies run at the same time.
+// Without lint mode, the race detector still finds a mistake if the two bodies run at the same
+// time.
 func TestMistakeWithoutLintMode(t *testing.T) {
-	out, err := run(t, "plain two that meet", off)
+	out, err := run(t, "plain two at once", off)
 	require.Error(t, err)
 	require.Contains(t, out, "DATA RACE")
 }
 
-// twoThatMeet has two tasks that nothing orders use x while both run.
-var twoThatMeet = mistake{name: "two that meet", body: func(t *task.Task, _ bool) error {
+// twoAtOnce has two unordered tasks that use x while both run.
+var twoAtOnce = mistake{name: "two at once", body: func(t *task.Task, _ bool) error {
 	if t.Runtime().Workers() < 2 {
 		return nil
 	}
@@ -72,7 +73,7 @@ var twoThatMeet = mistake{name: "two that meet", body: func(t *task.Task, _ bool
 	return t.Wait()
 }}
 
-// Each feature orders what bodies do with plain memory, in lint mode and without it.
+// Each feature orders the accesses of bodies to plain memory, in lint mode and without it.
 func TestFeaturesAreClean(t *testing.T) {
 	features := map[string]func(t *task.Task) error{
 		"spawn and wait": func(t *task.Task) error {
@@ -141,7 +142,7 @@ func TestFeaturesAreClean(t *testing.T) {
 			}
 			return t.Wait()
 		},
-		"block for, with a token that is there": func(t *task.Task) error {
+		"block for, with an unblock before it": func(t *task.Task) error {
 			var x int
 			for range 20 {
 				t.Spawn(func(t *task.Task) error {
@@ -189,7 +190,7 @@ func TestFeaturesAreClean(t *testing.T) {
 			return t.Wait()
 		},
 		"reduction by a user's operator": func(t *task.Task) error {
-			// which touches copies that an earlier round had
+			// the operator uses copies that an earlier round used
 			var sum, seen [4]int
 			r := deps.NewReduction(&sum, deps.Op[[4]int]{
 				Init: func(c *[4]int) { *c = [4]int{} },
@@ -229,7 +230,7 @@ func TestFeaturesAreClean(t *testing.T) {
 			})
 			return t.Wait()
 		},
-		"window": func(t *task.Task) error {
+		"throttle": func(t *task.Task) error {
 			var x int
 			for range 500 {
 				t.Spawn(func(*task.Task) error { x++; return nil }, deps.InOut(&x))

@@ -16,10 +16,10 @@ import (
 	"weft/task"
 )
 
-// tree makes children of t, which has m[lo:hi] and may change it: some that use a part of it, and
-// some that have children which do. Each uses no more than what it declares, all of it, and for as
-// long as it has it: so the race detector has nothing to say.
-func tree(t *task.Task, r *rand.Rand, m []int, weak bool, depth int) error {
+// spawnTree spawns children of t, which has write access to m. Some use a part of m, and some have
+// children that do. Each task uses all that it declares and nothing else, and only as long as it
+// has the access. So the race detector must report nothing.
+func spawnTree(t *task.Task, r *rand.Rand, m []int, weak bool, depth int) error {
 	for range 2 + r.IntN(6) {
 		lo := r.IntN(len(m))
 		part := m[lo : lo+1+r.IntN(len(m)-lo)]
@@ -44,11 +44,11 @@ func tree(t *task.Task, r *rand.Rand, m []int, weak bool, depth int) error {
 		case k < 5:
 			t.Spawn(func(*task.Task) error { part[0]++; return nil }, deps.Commutative(&part[0]))
 		case k < 6 && depth > 0:
-			t.SpawnWith(task.Attrs{Wait: r.IntN(2) == 0}, func(t *task.Task) error { return tree(t, sub, part, true, depth-1) }, x.InOut().Weak())
+			t.SpawnWith(task.Attrs{Wait: r.IntN(2) == 0}, func(t *task.Task) error { return spawnTree(t, sub, part, true, depth-1) }, x.InOut().Weak())
 		case k < 7 && depth > 0:
 			t.SpawnWith(task.Attrs{Undeferred: r.IntN(3) == 0}, func(t *task.Task) error {
-				touch() // it has no children yet
-				if err := tree(t, sub, part, false, depth-1); err != nil {
+				touch() // the task has no children yet
+				if err := spawnTree(t, sub, part, false, depth-1); err != nil {
 					return err
 				}
 				if sub.IntN(2) == 0 {
@@ -79,7 +79,7 @@ func tree(t *task.Task, r *rand.Rand, m []int, weak bool, depth int) error {
 			if err := t.WaitOn(x.In()); err != nil {
 				return err
 			}
-			if !weak { // who has it weak has it only for its children
+			if !weak { // a weak access is for children only
 				sum()
 			}
 		default:
@@ -98,7 +98,7 @@ func TestRightRandomProgramsAreClean(t *testing.T) {
 		for _, workers := range []int{1, 3} {
 			rt := task.New(task.Config{Workers: workers})
 			m := make([]int, 40)
-			err := rt.Run(context.Background(), func(t *task.Task) error { return tree(t, rand.New(rand.NewPCG(seed, 3)), m, false, 3) })
+			err := rt.Run(context.Background(), func(t *task.Task) error { return spawnTree(t, rand.New(rand.NewPCG(seed, 3)), m, false, 3) })
 			require.NoError(t, err, "seed %d, %d workers", seed, workers)
 			require.NoError(t, rt.Close())
 			// a race makes the test fail

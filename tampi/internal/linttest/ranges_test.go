@@ -10,7 +10,7 @@ import (
 	"weft/task"
 )
 
-// spawnSum makes a task that reads s, and declares that or less.
+// spawnSum spawns a task that reads s and declares accs, which may be less than s.
 func spawnSum(t *task.Task, s []int, accs ...deps.Access) {
 	t.Spawn(func(*task.Task) error {
 		n := 0
@@ -28,7 +28,7 @@ func fill(s []int, v int) {
 	}
 }
 
-// What is said of objects goes for ranges, and they must be as long as what is used.
+// The rules of objects also hold for ranges, and a range must cover all that is used.
 var rangeMistakes = []mistake{
 	{"E1", "a range that is too short", []string{"DATA RACE", "@filled", "@sum"}, func(t *task.Task, right bool) error {
 		a := make([]int, 100)
@@ -117,7 +117,7 @@ var rangeMistakes = []mistake{
 		seen[24] = a[12] // @read
 		return nil
 	}},
-	{"E6", "a use of a part that is released", []string{"DATA RACE", "@late", "@next"}, func(t *task.Task, right bool) error {
+	{"E6", "a use of a released part", []string{"DATA RACE", "@late", "@next"}, func(t *task.Task, right bool) error {
 		a := make([]int, 20)
 		t.Spawn(func(t *task.Task) error {
 			fill(a, 1)
