@@ -24,7 +24,7 @@ import (
 	"weft/trace"
 )
 
-// asProgram is set for a test binary that is to be the unchanged program.
+// asProgram is set if the test binary is to run as the unchanged program.
 const asProgram = "WEFT_TEST_TRACE"
 
 func TestMain(m *testing.M) {
@@ -39,8 +39,8 @@ func TestMain(m *testing.M) {
 	}
 }
 
-// program runs tasks on two ranks that exchange messages, in tasks that bind them, tasks that wait
-// for them, and a collective.
+// program runs two ranks whose tasks exchange messages. Some tasks bind their requests, others wait
+// for them. A collective follows.
 func program(rec *trace.Recorder) error {
 	rt := task.New(task.Config{Workers: 2, Trace: rec})
 	err := comm.Run(context.Background(), comm.Config{Ranks: 2, Trace: rec}, func(c *comm.Comm) error {
@@ -91,7 +91,7 @@ func TestRecording(t *testing.T) {
 	verify(t, file)
 }
 
-// A program that knows nothing of traces writes one, whole, without an end of its own to it.
+// A program without code for traces writes a complete recording.
 func TestEnvironment(t *testing.T) {
 	dir := t.TempDir()
 	start := func(env ...string) (string, error) {
@@ -101,7 +101,7 @@ func TestEnvironment(t *testing.T) {
 		out, err := cmd.CombinedOutput()
 		text := string(out)
 		if strings.HasPrefix(text, "weft: lint mode: ") {
-			// the line with which programs begin there
+			// the first line of each program in lint mode
 			_, text, _ = strings.Cut(text, "\n")
 		}
 		return text, err
@@ -121,14 +121,14 @@ func TestEnvironment(t *testing.T) {
 	if _, err := os.Stat(full); err == nil {
 		out, err = start(trace.EnvFile + "=" + full)
 		require.NoError(t, err, out)
-		require.Equal(t, "weft: WEFT_TRACE=/dev/full: the recording is incomplete: write /dev/full: no space left on device\n", out, "once, though the program says nothing of traces")
+		require.Equal(t, "weft: WEFT_TRACE=/dev/full: the recording is incomplete: write /dev/full: no space left on device\n", out, "once, although the program has no code for traces")
 	}
 }
 
-// full is a device that takes nothing, where there is one.
+// full is a device to which every write fails, on systems that have one.
 const full = "/dev/full"
 
-// Who closes a recording gets the error of its file, once.
+// Each call of Close returns the error of the file.
 func TestFileThatCannotBeWritten(t *testing.T) {
 	if _, err := os.Stat(full); err != nil {
 		t.Skip(err)
@@ -149,5 +149,5 @@ func TestNoFile(t *testing.T) {
 	require.ErrorContains(t, err, "a ring of 3 records; legal are powers of two")
 	content, err := os.ReadFile(before)
 	require.NoError(t, err)
-	require.Equal(t, "another recording", string(content), "what is not legal leaves the file as it was")
+	require.Equal(t, "another recording", string(content), "illegal options do not change the file")
 }
