@@ -20,8 +20,7 @@ import (
 	"weft/task"
 )
 
-// labelsHere returns the labels of the goroutines that have any, as the profile of goroutines tells
-// them.
+// labelsHere returns the labels of all goroutines that have some, from the profile of goroutines.
 func labelsHere(t *testing.T) string {
 	var b bytes.Buffer
 	require.NoError(t, pprof.Lookup("goroutine").WriteTo(&b, 1))
@@ -34,8 +33,8 @@ func labelsHere(t *testing.T) string {
 	return strings.Join(list, "\n")
 }
 
-// The goroutine of a body has the label of the innermost task that runs on it, also after a wait in
-// which others ran on top.
+// The goroutine of a body has the label of the innermost task that runs on it. This is so also
+// after a wait in which other bodies ran on top.
 func TestAnnotate(t *testing.T) {
 	skipInLintMode(t)
 	var inner, outer, after string
@@ -63,7 +62,7 @@ func TestAnnotate(t *testing.T) {
 	require.NotContains(t, after, `"task":"inner"`)
 }
 
-// While a runtime trace is taken, bodies are regions, whatever becomes of them.
+// While a runtime trace is taken, bodies are regions, however they end.
 func TestAnnotateRegions(t *testing.T) {
 	skipInLintMode(t)
 	if trace.IsEnabled() {
@@ -86,7 +85,7 @@ func TestAnnotateRegions(t *testing.T) {
 	require.Contains(t, b.String(), "panics")
 	gocmd, err := exec.LookPath("go")
 	if err != nil {
-		t.Skip("what Go's tool reads in the trace is not looked at: there is no go command")
+		t.Skip("the trace is not checked with Go's tool, because there is no go command")
 	}
 	file := filepath.Join(t.TempDir(), "trace")
 	require.NoError(t, os.WriteFile(file, b.Bytes(), 0o600))
@@ -98,7 +97,7 @@ func TestAnnotateRegions(t *testing.T) {
 			kinds = append(kinds, regexp.MustCompile(`Region(Begin|End)`).FindString(line))
 		}
 	}
-	require.Equal(t, []string{"RegionBegin", "RegionEnd"}, kinds, "the region ends behind the wait")
+	require.Equal(t, []string{"RegionBegin", "RegionEnd"}, kinds, "the region ends after the wait")
 }
 
 func skipInLintMode(t *testing.T) {

@@ -15,9 +15,10 @@ import (
 	"weft/task"
 )
 
-// BenchmarkBlocks is what observing costs the graph of bench task/blocks: tasks of next to no work.
-// Each iteration runs all of them, one after the other, so that what disturbs the machine disturbs
-// all; the metrics are quartiles of the ratios to the first.
+// BenchmarkBlocks measures the cost of observing the graph of bench task/blocks, whose tasks do
+// next to no work. Each iteration runs all configurations, one after the other, so that a
+// disturbance of the machine affects all. The metrics are quartiles of the ratios to the first
+// configuration.
 func BenchmarkBlocks(b *testing.B) {
 	const n, rounds = 32, 10
 	cells := make([][8]int64, (n+2)*(n+2))

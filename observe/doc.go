@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: The weft authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package observe shows what the tasks of a program do, while they do it and afterwards: statistics
-// by label, a profile for go tool pprof, the graph of the tasks with its critical path, and a live
+// Package observe reports on the tasks of a program, while they run and afterwards: statistics by
+// label, a profile for go tool pprof, the graph of the tasks with its critical path, and a live
 // page.
 //
 //	o, err := observe.New(observe.Config{Graph: 10_000, Stacks: true})
@@ -13,49 +13,50 @@
 //	err = o.WriteProfile(file)    // go tool pprof -sample_index=comm file
 //	err = o.Graph().WriteSVG(picture, observe.GraphOptions{})
 //
-// docs/profiling.md walks through a session. Package trace writes what happens as a timeline, from
-// the same events.
+// docs/profiling.md walks through a session. Package trace writes a timeline, from the same trace
+// events.
 //
 // # How it works
 //
-// Slots and ranks record events into rings (package internal/event, whose README has the protocol).
-// A goroutine of the recording empties the rings and hands the events to a collector, which puts
-// tasks together from them. Asking for anything takes what the collector has. So observed tasks
-// never wait for those who ask, and a lock is only between collector and asker. While tasks are
-// kept for the graph, which is of no use with holes in it, slots wait for room in their rings; at
-// other times what has no room is lost.
+// Slots and ranks record trace events into rings (package internal/event, whose README has the
+// protocol). A goroutine of the recording empties the rings and passes the events to a collector.
+// The collector reconstructs the tasks from their events, and answers queries from what it has so
+// far. So observed tasks never wait for a query; only the collector and the caller of a query share
+// a lock. While tasks are kept for the graph, slots wait for room in their rings, because a graph
+// with gaps is useless. At other times, events that find no room are lost.
 //
 // # What is counted
 //
-// Statistics and profile are of tasks that are over: their bodies have returned, what was bound to
-// them is complete, and their descendants are over. The main task of a run is one as well. What is
-// live is on the page.
+// Statistics and profile cover the tasks that are over: their bodies have returned, all requests
+// and events that were bound to them are complete, and their descendants are over. This includes
+// the main task of a run. The live page also shows the tasks that are not over.
 //
 // # Stacks
 //
-// With Config.Stacks, the slot that records a spawn looks at its own stack, up to the body that it
-// is in, and looks it up in a table of its own, then of all: a stack has a number, and with label
-// and body that is what the task's event names. What is around the body has to do with the slot,
-// not with the task; in its place is the origin of the task that the body is of, which has a stack
-// as well. So stacks of nested tasks form a tree, whichever task ran on top of which. Names.Stack
-// folds recursions, and bounds how many there are. A task that is not sampled has no stack; one
-// that it spawns names it by label and body, and the profile then takes the stack that others of
-// these have, if they have but one.
+// With Config.Stacks, the slot that records a spawn reads its own stack, up to the body that it
+// runs. It searches the stack in its own table, then in the table of all slots. A stack has a
+// number; the trace event of the task has this number, the label and the body. The frames outside
+// the body belong to the slot and not to the task. They are replaced by the origin of the body's
+// task, which has a stack as well. So the stacks of nested tasks form a tree, whichever task ran on
+// top of which. Names.Stack folds recursions and bounds the number of stacks.
+//
+// A task that is not sampled has no stack. A task that it spawns has its label and body only. If
+// all sampled tasks with this label and body have the same stack, the profile uses that stack.
 //
 // # Limits
 //
-// A slot keeps its last few events to itself until it parks or ends: close the runtime before you
-// ask for final numbers.
+// A slot publishes its last few trace events only when it parks or ends. So close the runtime
+// before you read final numbers.
 //
 // Memory is bounded: rings, a million tasks that are live at a time, Config.Graph tasks for the
-// graph, and some KiB for each kind of task. Whatever is left out is said in Notes, and on every
-// output.
+// graph, and some KiB for each kind of task. Notes, and every output, say what is left out.
 //
-// A task's run time is by the clock: if the operating system takes the processor away, that counts
-// as well.
+// A task's run time is by the clock. Time for which the operating system takes the processor away
+// is included.
 //
-// The critical path takes the times of the tasks as they were. It knows accesses, spawns, waits for
-// children, and messages between ranks of one process, rounds of recorded loops. Where an early
-// Release, an undeferred child, an event that the program ends itself, a mutex, or a request of
-// another process orders tasks, it takes the time that a task was bound as the task's own.
+// The critical path uses the measured times of the tasks. It knows accesses, spawns, waits for
+// children, messages between ranks of one process, and rounds of recorded loops. It does not know
+// the order by an early Release, an undeferred child, an event that the program ends itself, a
+// mutex, or a request of another process. There it counts the time for which a task was bound as
+// the task's own time.
 package observe

@@ -22,7 +22,7 @@ import (
 	"weft/trace"
 )
 
-// asProgram is set for a test binary that is to be a program which observes itself.
+// asProgram is set if the test binary is to run as a program that observes itself.
 const asProgram = "WEFT_TEST_OBSERVE"
 
 func TestMain(m *testing.M) {
@@ -35,7 +35,7 @@ func TestMain(m *testing.M) {
 	}
 }
 
-// observedProgram looks at a part of its tasks, has a runtime that is not observed, and a second
+// observedProgram samples its tasks. It also has a runtime that is not observed, and a second
 // observer.
 func observedProgram() error {
 	o, err := observe.New(observe.Config{Sample: 4})
@@ -60,8 +60,8 @@ func observedProgram() error {
 	return errors.Join(err, o.Close(), second.Close())
 }
 
-// A program that observes itself writes the recording that WEFT_TRACE asks for all the same, of all
-// its tasks, into one file.
+// A program that observes itself also writes the recording for WEFT_TRACE: of all its tasks, into
+// one file.
 func TestRecordingByTheEnvironment(t *testing.T) {
 	dir := t.TempDir()
 	start := func(file string) (string, error) {
@@ -71,7 +71,7 @@ func TestRecordingByTheEnvironment(t *testing.T) {
 		out, err := cmd.CombinedOutput()
 		text := string(out)
 		if strings.HasPrefix(text, "weft: lint mode: ") {
-			// the line with which programs begin there
+			// the first line of each program in lint mode
 			_, text, _ = strings.Cut(text, "\n")
 		}
 		return text, err

@@ -11,7 +11,7 @@ import (
 	"weft/task"
 )
 
-// The live page, beside the other pages of a program.
+// The live page is served next to the other pages of a program.
 func ExampleObserver_Handler() {
 	o, err := observe.New(observe.Config{})
 	if err != nil {

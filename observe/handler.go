@@ -19,25 +19,25 @@ import (
 	"weft/observe/internal/page"
 )
 
-// Handler returns the live page: what the tasks do now, by state, slot and label, how many are over
-// per second, and which are the oldest. It answers these paths, relative to where it is mounted
-// with http.StripPrefix:
+// Handler returns the live page: the live tasks by state, slot and label, the number of tasks that
+// end per second, and the oldest tasks. It answers these paths, relative to its http.StripPrefix:
 //
-//	/               the page, which looks again every second
-//	/state.json     what it shows
+//	/               the page, which refreshes itself every second
+//	/state.json     the data of the page
 //	/stats.txt      the statistics as a table
 //	/profile.pb.gz  the task profile: go tool pprof http://…/profile.pb.gz
 //	/graph.svg      the graph, also /graph.dot; with Config.Graph
 //
-// In a process that is one of several ranks, the page is of this rank's tasks; with
-// [Observer.Listen] it has links to those of the others.
+// In a process that is one of several ranks, the page shows this rank's tasks; with
+// [Observer.Listen] it has links to the pages of the other ranks.
 //
-// Requests have to be to an address, to localhost, to the machine by its name, to the name that
-// Listen was given, or to one in Config.Hosts. All others are refused: pages of strangers in the
-// same browser cannot read this one.
+// The host of a request must be an address, localhost, the name of the machine, the host of the
+// address of Listen, or a name in Config.Hosts. Other requests are refused, so that foreign pages
+// in the same browser cannot read this page.
 //
-// The page loads nothing from anywhere else. Asking costs tasks nothing, however often. It shows
-// labels, places in the source and the name of the program: serve it to those who may know them.
+// The page loads nothing from other servers. Requests cost tasks nothing, however frequent they
+// are. The page shows labels, source positions and the name of the program: serve it only to people
+// who may know them.
 func (o *Observer) Handler() http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /{$}", func(w http.ResponseWriter, _ *http.Request) {
@@ -63,7 +63,7 @@ func (o *Observer) Handler() http.Handler {
 	drawing := func(kind string, write func(*Graph, io.Writer, GraphOptions) error) http.HandlerFunc {
 		return func(w http.ResponseWriter, _ *http.Request) {
 			if o.cfg.Graph == 0 {
-				http.Error(w, "The graph is not kept: observe.Config.Graph says of how many tasks it is to be.", http.StatusNotFound)
+				http.Error(w, "The graph is not kept. Set observe.Config.Graph to the number of tasks to keep.", http.StatusNotFound)
 				return
 			}
 			send(w, kind, func(b io.Writer) error { return write(o.Graph(), b, GraphOptions{Title: program()}) })
@@ -74,7 +74,7 @@ func (o *Observer) Handler() http.Handler {
 	return o.forHosts(mux)
 }
 
-// state is what the page shows.
+// state returns the data of the page.
 func (o *Observer) state() *page.State {
 	o.flush()
 	s := o.collector.State()
@@ -86,7 +86,7 @@ func (o *Observer) state() *page.State {
 	return s
 }
 
-// send answers with what write makes, or says that it failed.
+// send answers with the output of write, or with its error.
 func send(w http.ResponseWriter, kind string, write func(io.Writer) error) {
 	var b bytes.Buffer
 	if err := write(&b); err != nil {
@@ -97,17 +97,16 @@ func send(w http.ResponseWriter, kind string, write func(io.Writer) error) {
 	h.Set("Content-Type", kind)
 	h.Set("Cache-Control", "no-store")
 	h.Set("X-Content-Type-Options", "nosniff")
-	_, _ = w.Write(b.Bytes()) // the one who asked may be gone
+	_, _ = w.Write(b.Bytes()) // the client may have closed the connection
 }
 
-// A page of a stranger that a browser has open can make its own name point to this machine ("DNS
-// rebinding"): then the browser lets it read what is served here, since it is of the same name. But
-// the request still says that name. So the live page is only for names that nobody else can have.
-// An address is no name, and cannot be pointed elsewhere.
+// A foreign page in a browser can make its own host name point to this machine ("DNS rebinding").
+// Then the browser lets the foreign page read what this machine serves, because the host names are
+// equal. But the request still has the foreign host name. So the live page accepts only names that
+// no foreign page can have. An address is not a name, and cannot be redirected.
 
-// serves reports whether the page is for requests to a host, which is what they say in the header
-// Host.
-func (o *Observer) serves(host string) bool {
+// servesHost reports whether the page accepts requests with this header Host.
+func (o *Observer) servesHost(host string) bool {
 	if h, _, err := net.SplitHostPort(host); err == nil {
 		host = h
 	}
@@ -131,11 +130,11 @@ func (o *Observer) serves(host string) bool {
 	})
 }
 
-// forHosts lets requests to the page's own hosts through, and refuses others.
+// forHosts passes requests to the page's own hosts to next, and refuses others.
 func (o *Observer) forHosts(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if !o.serves(r.Host) {
-			http.Error(w, fmt.Sprintf("This page is not for the host %q. It is for addresses, localhost, the machine's name, the name that Listen was given, "+
+		if !o.servesHost(r.Host) {
+			http.Error(w, fmt.Sprintf("This page does not serve the host %q. It serves addresses, localhost, the machine's name, the host of the address of Listen, "+
 				"and the names in observe.Config.Hosts.", r.Host), http.StatusForbidden)
 			return
 		}

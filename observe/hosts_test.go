@@ -16,7 +16,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// The page is for requests to names that no stranger can have, whatever the path.
+// The page accepts only host names that no foreign page can have, whatever the path.
 func TestHostsOfThePage(t *testing.T) {
 	own, err := os.Hostname()
 	require.NoError(t, err)
@@ -74,13 +74,13 @@ func TestHostsOfThePage(t *testing.T) {
 		require.ErrorContains(t, err, "legal are names without a port")
 	}
 	o := &Observer{}
-	require.False(t, o.serves(""))
+	require.False(t, o.servesHost(""))
 	name := "node7"
 	o.host.Store(&name)
-	require.True(t, o.serves("node7:6060"), "what Listen was given")
+	require.True(t, o.servesHost("node7:6060"), "what Listen was given")
 }
 
-// Whoever listens on all interfaces is told.
+// Listening on all interfaces gives a warning.
 func TestListenOnAllInterfaces(t *testing.T) {
 	const child = "WEFT_TEST_LISTEN"
 	if os.Getenv(child) != "" {
@@ -101,7 +101,7 @@ func TestListenOnAllInterfaces(t *testing.T) {
 		require.NoError(t, o.Close())
 	}
 
-	// Without a Logger, on the standard error; of several ranks, by one.
+	// Without a Logger, the warning is on the standard error. Of several ranks, one writes it.
 	for rank, said := range map[string]int{"": 1, "WEFT_RANK=0": 1, "WEFT_RANK=1": 0} {
 		cmd := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^TestListenOnAllInterfaces$")
 		cmd.Env = append(os.Environ(), child+"=1", rank)

@@ -13,12 +13,14 @@ import (
 )
 
 // Listen listens for the live page at a TCP address, such as localhost:6060. In a process that is
-// one of several ranks, the port is the one given plus the rank, so that all ranks can be given the
-// same address; each page then has links to the others, on the same machine. Port 0 is any free
-// one, and there are no links. The caller serves Handler there, and closes the listener.
+// one of several ranks, the port is the port of the address plus the rank, so all ranks can use the
+// same address; each page then has links to the other ranks' pages, on the same machine. Port 0
+// means any free port, and there are no links. The caller serves Handler there, and closes the
+// listener.
 //
-// An address without a host, such as :6060, is for everybody who can reach this machine by any of
-// its networks: that is said, in a line, to Config.Logger or on the standard error.
+// With an address without a host, such as :6060, all machines that can reach this one by any
+// network can read the page. Listen warns of that in one line, to Config.Logger or on the standard
+// error.
 func (o *Observer) Listen(address string) (net.Listener, error) {
 	rank, ranks := env.RankAndSize()
 	own, ports, err := portsOf(address, rank, ranks)
@@ -35,28 +37,28 @@ func (o *Observer) Listen(address string) (net.Listener, error) {
 	if host, _, err := net.SplitHostPort(address); err == nil && host != "" {
 		o.host.Store(&host)
 	}
-	o.sayOpen(l.Addr())
+	o.warnOpen(l.Addr())
 	return l, nil
 }
 
-// sayOpen says that the page is for all networks, if it is: once for a job.
-func (o *Observer) sayOpen(at net.Addr) {
+// warnOpen warns, once for a job, if the page is served on all networks.
+func (o *Observer) warnOpen(at net.Addr) {
 	a, ok := at.(*net.TCPAddr)
 	if !ok || !a.IP.IsUnspecified() || !env.IsReporter() {
 		return
 	}
-	const text = "the live page is served on all interfaces: whoever can reach this machine can read it"
+	const text = "the live page is served on all interfaces: every machine that can reach this one can read it"
 	if o.cfg.Logger != nil {
 		o.cfg.Logger.Warn(text, "port", a.Port)
 		return
 	}
-	fmt.Fprintf(os.Stderr, "weft: %s; localhost:%d would be for this machine only\n", text, a.Port)
+	fmt.Fprintf(os.Stderr, "weft: %s; localhost:%d would serve this machine only\n", text, a.Port)
 }
 
 const maxPort = 1<<16 - 1
 
-// portsOf returns the address of a rank's page, and the ports of all if they are known and there
-// are several.
+// portsOf returns the address of a rank's page, and the ports of all ranks' pages if they are known
+// and there are several.
 func portsOf(address string, rank, ranks int) (own string, ports []int, err error) {
 	host, text, err := net.SplitHostPort(address)
 	if err != nil {

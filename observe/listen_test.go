@@ -38,7 +38,7 @@ func TestPortsOf(t *testing.T) {
 	require.ErrorContains(t, err, "missing port")
 }
 
-// A rank's page says which rank it is and where the others are.
+// A rank's page has the number of its rank and the ports of the other ranks' pages.
 func TestPageOfARank(t *testing.T) {
 	o, err := New(Config{})
 	require.NoError(t, err)

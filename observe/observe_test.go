@@ -28,7 +28,7 @@ import (
 	"weft/task"
 )
 
-// observed runs a program with an observer, and returns that when the program is over.
+// observed runs a program with an observer, and returns the observer when the program is over.
 func observed(t *testing.T, cfg observe.Config, workers int, main func(*task.Task) error) (*observe.Observer, error) {
 	t.Helper()
 	o, err := observe.New(cfg)
@@ -40,7 +40,7 @@ func observed(t *testing.T, cfg observe.Config, workers int, main func(*task.Tas
 	return o, err
 }
 
-// Each way in which a task can live is counted once, under its label, and nothing is left over.
+// A task of each kind of life is counted once, under its label, and no task stays live.
 func TestStatsCountsEverything(t *testing.T) {
 	for _, workers := range []int{1, 2, 4} {
 		x, y := new(int), new(int)
@@ -138,8 +138,8 @@ func TestFailedAndSkipped(t *testing.T) {
 	require.Contains(t, s.String(), "after: 0 failed, 9 skipped.")
 }
 
-// A task's times are apart: what it waits for accesses, for a slot, what it runs, is blocked and
-// bound. The program makes each of them take a time that it measures itself.
+// A task's times are separate: waiting for accesses, waiting for a slot, running, blocked and
+// bound. The program makes each of them last for a time that it measures itself.
 func TestTimesAreApart(t *testing.T) {
 	x := new(int)
 	o, err := observed(t, observe.Config{}, 1, func(t *task.Task) error {
@@ -166,8 +166,8 @@ func TestTimesAreApart(t *testing.T) {
 	require.Zero(t, s.Label("third").Comm.Count)
 }
 
-// What runs on top of a waiting body is not the body's: the run times of all tasks together are no
-// more than the slots have.
+// The run time of a body excludes bodies that run on top while it waits: the sum of all run times
+// is at most the time of the slots.
 func TestRunTimeIsCountedOnce(t *testing.T) {
 	var fib func(t *task.Task, n int, out *int) error
 	fib = func(t *task.Task, n int, out *int) error {
@@ -199,7 +199,7 @@ func TestRunTimeIsCountedOnce(t *testing.T) {
 	}
 }
 
-// The tool answers which spawn waits longest for what is bound.
+// The tool says which spawn has the tasks that are bound for longest.
 func TestProfileByTheTool(t *testing.T) {
 	tool, err := exec.LookPath("go")
 	if err != nil {
@@ -262,7 +262,7 @@ func TestProfileAgreesWithStats(t *testing.T) {
 		return nil
 	})
 	require.NoError(t, err)
-	require.NoError(t, o.Close()) // from here on, no more is learned of the clock
+	require.NoError(t, o.Close()) // the rate of the clock is fixed from here on
 	var b bytes.Buffer
 	require.NoError(t, o.WriteProfile(&b))
 	p, err := profile.Parse(&b)
@@ -288,8 +288,8 @@ func TestProfileAgreesWithStats(t *testing.T) {
 	}
 }
 
-// The span of a chain is its work; independent tasks have the parallelism that they have; the path
-// names who makes it.
+// The span of a chain is its work. Independent tasks have their full parallelism. The path names
+// the tasks on it.
 func TestGraph(t *testing.T) {
 	x := new(int)
 	work := func(*task.Task) error {
@@ -308,14 +308,14 @@ func TestGraph(t *testing.T) {
 	g := o.Graph()
 	require.Equal(t, 51, g.Tasks())
 	require.Empty(t, g.Notes())
-	links := 0 // the last ones; how many depends on how quickly main has spawned them
+	links := 0 // the last links; their number depends on how quickly main has spawned them
 	for _, s := range g.CriticalPath() {
 		if s.Label == "link" {
 			links++
 			require.Contains(t, s.Site, "observe_test.go:")
 		}
 	}
-	if links == 0 { // the system has kept main from its processor for longer than all links take
+	if links == 0 { // main got no processor for longer than all links take
 		require.Len(t, g.CriticalPath(), 1)
 		require.Equal(t, g.Span(), g.CriticalPath()[0].Share)
 	}
@@ -333,7 +333,7 @@ func TestGraph(t *testing.T) {
 	require.Equal(t, 49, order, "a chain")
 }
 
-// A graph that is cut says so.
+// The notes of a graph say that tasks are left out.
 func TestGraphIsCut(t *testing.T) {
 	o, err := observed(t, observe.Config{Graph: 10}, 2, func(t *task.Task) error {
 		for range 30 {
@@ -349,7 +349,7 @@ func TestGraphIsCut(t *testing.T) {
 	require.Contains(t, b.String(), "Only the first 10 tasks were kept")
 }
 
-// While tasks run, everything may be asked for by anybody.
+// While tasks run, any goroutine may request everything.
 func TestHammerAsking(t *testing.T) {
 	o, err := observe.New(observe.Config{Graph: 100, Ring: 1 << 10})
 	require.NoError(t, err)
@@ -427,7 +427,7 @@ func TestHandler(t *testing.T) {
 	require.Equal(t, http.StatusOK, code)
 	require.Contains(t, head.Get("Content-Type"), "text/html")
 	body = strings.ReplaceAll(body, `"http://www.w3.org/2000/svg"`, "") // a name
-	require.False(t, strings.Contains(body, "http://") || strings.Contains(body, "https://"), "something is loaded from elsewhere")
+	require.False(t, strings.Contains(body, "http://") || strings.Contains(body, "https://"), "something is loaded from another server")
 	code, body, _ = get("/tasks/stats.txt")
 	require.Equal(t, http.StatusOK, code)
 	require.Contains(t, body, "<b>&")
@@ -455,7 +455,7 @@ func TestConfig(t *testing.T) {
 	}
 }
 
-// With sampling the numbers of tasks are exact, and the times are about those of all tasks.
+// With sampling, the numbers of tasks are exact, and the times are estimates for all tasks.
 func TestSample(t *testing.T) {
 	x := new(int)
 	o, err := observed(t, observe.Config{Sample: 16}, 2, func(t *task.Task) error {
@@ -470,7 +470,7 @@ func TestSample(t *testing.T) {
 	})
 	require.NoError(t, err)
 	s := o.Stats()
-	require.Equal(t, []string{"One task in 16 was looked at, by chance: numbers of tasks are exact, times are of these, multiplied."}, s.Notes)
+	require.Equal(t, []string{"One task in 16 was observed, chosen at random: numbers of tasks are exact, times are those of the observed tasks, multiplied."}, s.Notes)
 	one, two := s.Label("one"), s.Label("two")
 	require.Equal(t, int64(15_000), one.Tasks)
 	require.Equal(t, int64(5_000), two.Tasks)
@@ -485,7 +485,7 @@ func TestSample(t *testing.T) {
 	require.EqualError(t, err, "observe: Config.Sample is 2 and Config.Graph 1: a graph needs all tasks")
 }
 
-// All ways to live, sampled: nothing stays, whichever tasks are looked at.
+// Sampled tasks of each kind of life: none stays live, whichever tasks are observed.
 func TestHammerSampled(t *testing.T) {
 	for range 20 {
 		x := new(int)
@@ -518,7 +518,7 @@ func TestHammerSampled(t *testing.T) {
 	}
 }
 
-// Without a word about sampling, numbers are exact, however many tasks are looked at.
+// With the default sampling, numbers are exact, however many tasks are observed.
 func TestSampleByDefault(t *testing.T) {
 	x := new(int)
 	o, err := observed(t, observe.Config{}, 2, func(t *task.Task) error {

@@ -21,7 +21,7 @@ import (
 	"weft/task"
 )
 
-// profileOf returns what an observer writes.
+// profileOf returns the profile that an observer writes.
 func profileOf(t *testing.T, o *observe.Observer) *profile.Profile {
 	t.Helper()
 	var b bytes.Buffer
@@ -31,8 +31,8 @@ func profileOf(t *testing.T, o *observe.Observer) *profile.Profile {
 	return p
 }
 
-// trees are the stacks of a profile's samples, a line each, outermost first, with how many tasks.
-// What is outside of the test is left out.
+// trees returns the stacks of a profile's samples, one a line, outermost first, with the number of
+// tasks. It leaves out frames outside the test.
 func trees(t *testing.T, p *profile.Profile) map[string]int64 {
 	t.Helper()
 	m := map[string]int64{}
@@ -82,7 +82,7 @@ func runMain(t *task.Task) error {
 	return nil
 }
 
-// The profile is a tree of calls: from who calls Run, through the tasks that spawn, down to each
+// The profile is a tree of calls: from the caller of Run, through the tasks that spawn, to each
 // task. It does not depend on which task ran on top of which.
 func TestStacks(t *testing.T) {
 	for _, workers := range []int{1, 4} {
@@ -102,7 +102,7 @@ func TestStacks(t *testing.T) {
 	}
 }
 
-// Without stacks there is what is known.
+// Without stacks, the profile has labels, and lines that spawn if they are traced, or else bodies.
 func TestNoStacks(t *testing.T) {
 	o, err := observed(t, observe.Config{}, 2, runMain)
 	require.NoError(t, err)
@@ -113,7 +113,7 @@ func TestNoStacks(t *testing.T) {
 	require.Equal(t, map[string]int64{"weft/observe_test.runMain": 1, "weft/observe_test.unlabelled": 1, "task inner": 2, "task leaf": 13, "task now": 1}, m)
 }
 
-// A recursion of tasks has a stack for each way around it, not one for each depth and path.
+// A recursion of tasks has a stack for each of its cycles, not one for each depth and path.
 func TestStacksOfRecursion(t *testing.T) {
 	var fib func(t *task.Task, n int) error
 	fib = func(t *task.Task, n int) error {
@@ -138,8 +138,8 @@ func TestStacksOfRecursion(t *testing.T) {
 	}
 }
 
-// What spawns at each depth of a recursion of functions has a stack for each: that is a program
-// with many.
+// A program that spawns at each depth of a recursion of functions has a stack for each depth, so it
+// has many.
 func TestStacksAreBounded(t *testing.T) {
 	var at func(t *task.Task, depth, way int)
 	at = func(t *task.Task, depth, way int) {
@@ -162,12 +162,12 @@ func TestStacksAreBounded(t *testing.T) {
 	require.NoError(t, err)
 	s := o.Stats()
 	require.Len(t, s.Notes, 1)
-	require.Contains(t, s.Notes[0], "times a spawn had a new stack, and there was no room for more")
+	require.Contains(t, s.Notes[0], "times there was no room for the new stack of a spawn")
 	require.Equal(t, int64(1<<depth), s.Label("leaf").Tasks)
 }
 
-// Where tasks are sampled, the tree is the same one: the task that has spawned is mostly not
-// recorded. Numbers are exact where the way is the only one.
+// If tasks are sampled, the tree is the same, although the task that spawned is usually not
+// recorded. Numbers are exact for tasks with only one stack.
 func TestStacksSampled(t *testing.T) {
 	o, err := observed(t, observe.Config{Stacks: true, Sample: 8}, 2, func(t *task.Task) error {
 		for range 400 {
@@ -182,14 +182,14 @@ func TestStacksSampled(t *testing.T) {
 	require.Len(t, m, 4)
 	require.Equal(t, int64(1), m[main])
 	require.Equal(t, int64(400), m[main+" > task inner"])
-	below, beside := m[main+" > task inner > spawnInner > spawnLeaves > task leaf"], m[main+" > spawnLeaves > task leaf"]
+	below, direct := m[main+" > task inner > spawnInner > spawnLeaves > task leaf"], m[main+" > spawnLeaves > task leaf"]
 	require.Positive(t, below)
-	require.Positive(t, beside)
-	require.Equal(t, int64(4200), below+beside)
+	require.Positive(t, direct)
+	require.Equal(t, int64(4200), below+direct)
 	require.Equal(t, int64(4200), o.Stats().Label("leaf").Tasks)
 }
 
-// A detached task, a loop that is recorded and a failed run have stacks as well.
+// The tasks of detached runs, recorded loops and failed runs have stacks as well.
 func TestStacksOfOtherTasks(t *testing.T) {
 	o, err := observe.New(observe.Config{Stacks: true})
 	require.NoError(t, err)

@@ -17,30 +17,31 @@ import (
 	"weft/observe/internal/graph"
 )
 
-// Stats is what the tasks that are over have done, by label.
+// Stats has the statistics of the tasks that are over, by label.
 type Stats struct {
 	Watched time.Duration // since the observer began
-	Labels  []LabelStats  // those with most run time first
+	Labels  []LabelStats  // by run time, greatest first
 	Notes   []string      // what is missing, a sentence each
 }
 
-// LabelStats is about the tasks with one label. Tasks without a label go by the name of their body.
+// LabelStats has the statistics of the tasks with one label. The label of a task without one is the
+// name of its body.
 type LabelStats struct {
 	Label string
-	Site  string // where the first of them comes from
+	Site  string // where the first of them was spawned
 
 	Tasks   int64 // that are over
 	Failed  int64 // of these: the body returned an error, or panicked
 	Skipped int64 // of these: the run had failed before they began
 
-	// Deps is from the spawn until the accesses are satisfied; Ready, from then, or from the end of
-	// what it was blocked for, until it has a slot; Run, in the body and on a slot, without other
-	// bodies that run on top of it while it waits.
+	// Deps is the time from the spawn until the accesses are satisfied. Ready is the time from
+	// then, or from the end of a blocking wait, until the task has a slot. Run is the time in the
+	// body on a slot, without other bodies that run on top while the task waits.
 	Deps, Ready, Run Durations
 
-	// Blocked is in the body and without a slot, of the tasks to which this happened. Comm is from
-	// the end of the body until all is complete that is bound to the task, such as messages, of the
-	// tasks that something was bound to.
+	// Blocked is the time in the body without a slot, of the tasks that blocked. Comm is the time
+	// from the end of the body until everything that is bound to the task is complete, such as
+	// messages, of the tasks to which something was bound.
 	Blocked, Comm Durations
 }
 
@@ -59,7 +60,7 @@ func durations(d *dist.D) Durations {
 	}
 }
 
-// Stats returns the statistics up to now.
+// Stats returns the statistics of the tasks that are over now.
 func (o *Observer) Stats() *Stats {
 	o.flush()
 	groups, watched, notes := o.collector.Groups()
@@ -83,7 +84,7 @@ func (s *Stats) Label(label string) *LabelStats {
 	return nil
 }
 
-// String is the table that WriteTo writes.
+// String returns the table that WriteTo writes.
 func (s *Stats) String() string {
 	var b strings.Builder
 	_, _ = s.WriteTo(&b)
@@ -114,17 +115,17 @@ func (s *Stats) WriteTo(w io.Writer) (int64, error) {
 	return b.WriteTo(w)
 }
 
-// mostLetters is how wide a label is in the table.
-const mostLetters = 60
+// maxLetters is the greatest width of a label in the table.
+const maxLetters = 60
 
-// inTable makes a label one word of one line: what would not be seen, or end the line, is quoted,
-// and the middle of what is long is left out.
+// inTable makes a label fit into one line of the table: it quotes a label with invisible characters
+// or line breaks, and leaves out the middle of a long one.
 func inTable(label string) string {
 	if strings.ContainsFunc(label, func(r rune) bool { return !strconv.IsPrint(r) || r == utf8.RuneError }) || strings.TrimSpace(label) != label {
 		label = strconv.Quote(label)
 	}
-	if r := []rune(label); len(r) > mostLetters {
-		label = string(r[:mostLetters/2]) + "…" + string(r[len(r)-mostLetters/2+1:])
+	if r := []rune(label); len(r) > maxLetters {
+		label = string(r[:maxLetters/2]) + "…" + string(r[len(r)-maxLetters/2+1:])
 	}
 	return label
 }

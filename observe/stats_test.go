@@ -10,7 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// Each label is one line of the table, whatever it is, and the columns stand below each other.
+// Each label is one line of the table, whatever its text, and the columns are aligned.
 func TestTableOfOddLabels(t *testing.T) {
 	s := &Stats{}
 	for _, l := range []string{"block", "two\nlines", "tab\tbed", " ", "bad\xff", "esc\x1b[31m", "größe", strings.Repeat("long ", 100) + "end"} {

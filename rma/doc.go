@@ -23,10 +23,10 @@
 //
 // A window at one rank:
 //
-//	             Fence, Ifence                      the last outstanding fence completes
-//	 no epoch  ────────────────▶  fencing          ─────────────────────────────────────▶  open
-//	(ErrSync)  ◀────────────────  (operations are  ◀─────────────────────────────────────  (the caller carries
-//	             NoSucceed: the    queued)                     Fence, Ifence                operations out)
+//	             Fence, Ifence                      the last fence completes
+//	 no epoch  ────────────────▶  fencing          ──────────────────────────▶  open
+//	(ErrSync)  ◀────────────────  (operations are  ◀──────────────────────────  (the caller carries
+//	             NoSucceed: the    queued)               Fence, Ifence           operations out)
 //	             fence completes
 //
 //	in each state, Free  ────▶  freed (ErrFreed)

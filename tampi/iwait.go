@@ -81,7 +81,7 @@ func IwaitAll[C Completion](t *task.Task, cs ...C) error {
 //
 //	        complete adds its bit
 //	 0 ────────────────────────────▶ complete
-//	 │                                   │   Iwait finds the bit before it makes an event: returns err
+//	 │                                   │ Iwait finds the bit before it makes an event: returns err
 //	 │ Iwait makes an event,             │
 //	 │ adds bound, returns nil           │ Iwait has made an event: adds bound, ends the
 //	 ▼                                   ▼ event, returns err

@@ -1,28 +1,6 @@
 // SPDX-FileCopyrightText: The weft authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package collect makes tasks out of events: it is a sink of a recording that keeps, of the tasks
-// that are not over, what is known of each, and of those that are, statistics by kind of task; and,
-// if that is wanted, every one of some first tasks, for the graph.
-//
-// # Order
-//
-// Events of one source come in their order, those of different sources do not. A task's events may
-// be of several sources, so a task is put together of them in whatever order they come: see live.
-// It is over for the collector when all its events have come, not when the last of its life has.
-// Sorting would do as well, but costs more than all the rest. All have come, at the latest, when
-// all sources have been asked after the last of its life has come: with the second Flush after it.
-//
-// # Memory
-//
-// Bounded: so many tasks for the graph as New is told, and mostLive tasks that are not over. What
-// is beyond these is left out, and Notes say so. Kinds of tasks (label and place) take some KiB
-// each.
-//
-// # Locks
-//
-// Collector.mu guards everything; the reader of the recording holds it while it hands events over,
-// and whoever asks, while it copies. Tasks never wait for it.
 package collect
 
 import (
@@ -33,7 +11,7 @@ import (
 	"weft/internal/event/replay"
 )
 
-// Wants are the kinds of events that a collector needs that keeps so many tasks for the graph.
+// Wants returns the kinds of events that a collector needs if it keeps graph tasks for the graph.
 func Wants(graph int) event.Set {
 	w := event.Of(event.Lost, event.Spawned, event.Again, event.Ready, event.Started, event.Skipped, event.Ended, event.Released, event.Completed,
 		event.Blocked, event.Unblocked, event.Resumed, event.Parked, event.Unparked,
@@ -44,19 +22,19 @@ func Wants(graph int) event.Set {
 	return w
 }
 
-// New returns a collector that keeps so many tasks for the graph: the first ones. Begin comes
+// New returns a collector that keeps the first graph tasks for the graph. Begin must be called
 // before its first event.
 func New(graph int) *Collector {
 	return &Collector{
-		live: map[uint64]*live{}, loops: map[uint64]*recorded{}, early: map[uint64]uint64{}, kinds: map[uint32]*Kind{}, slots: map[place]*slot{},
-		requests: map[uint64]request{}, ranks: map[uint64]int{}, passed: map[uint64]int64{},
+		live: map[uint64]*live{}, loops: map[uint64]*recorded{}, early: map[uint64]uint64{}, kinds: map[uint32]*Kind{}, slots: map[slotKey]*slot{},
+		requests: map[uint64]request{}, ranks: map[uint64]int{}, releasePending: map[uint64]int64{},
 		graph: kept{
-			most: graph, byID: map[uint64]*live{}, senders: map[uint64]uint64{}, sends: map[replay.Message][]uint64{}, recvs: map[replay.Message][]uint64{},
+			max: graph, byID: map[uint64]*live{}, senders: map[uint64]uint64{}, sends: map[replay.Message][]uint64{}, recvs: map[replay.Message][]uint64{},
 		},
 	}
 }
 
-// Begin implements event.Sink: it says which recording the collector is a sink of.
+// Begin implements event.Sink. r is the recording whose sink the collector is.
 func (c *Collector) Begin(r *event.Recorder) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -100,13 +78,13 @@ func (c *Collector) Close() error {
 	return nil
 }
 
-// seconds since the beginning.
+// seconds returns the time since the beginning.
 func (c *Collector) seconds(ticks int64) float64 {
 	return time.Duration(c.rec.Clock().Span(ticks - c.begun)).Seconds()
 }
 
-// task returns what is known of a task, which is nothing if this is its first event. It is nil if
-// there is no room. +checklocks:c.mu
+// task returns the state of a task, which is empty at the task's first event. It returns nil if
+// there are maxLive tasks already. +checklocks:c.mu
 func (c *Collector) task(id uint64) *live {
 	for _, t := range &c.recent {
 		if t != nil && t.id == id {
@@ -116,8 +94,8 @@ func (c *Collector) task(id uint64) *live {
 	t := c.live[id]
 	if t == nil {
 		switch {
-		case len(c.live) >= mostLive:
-			c.crowded++
+		case len(c.live) >= maxLive:
+			c.uncounted++
 			return nil
 		case len(c.free) > 0:
 			t = c.free[len(c.free)-1]
@@ -128,8 +106,8 @@ func (c *Collector) task(id uint64) *live {
 		t.id = id
 		c.live[id] = t
 	}
-	c.recent[c.turn&3] = t
-	c.turn++
+	c.recent[c.nextRecent&3] = t
+	c.nextRecent++
 	return t
 }
 
@@ -171,12 +149,12 @@ func (c *Collector) eventLocked(s *event.Source, at *slot, r *event.Record) {
 	default:
 		return
 	}
-	if r.A == 0 { // one that is not recorded
+	if r.A == 0 { // a task that is not recorded
 		return
 	}
-	if kind == event.Released && len(c.passed) > 0 {
-		if _, ok := c.passed[r.A]; ok {
-			delete(c.passed, r.A)
+	if kind == event.Released && len(c.releasePending) > 0 {
+		if _, ok := c.releasePending[r.A]; ok {
+			delete(c.releasePending, r.A)
 			return
 		}
 	}
@@ -197,7 +175,7 @@ func (c *Collector) eventLocked(s *event.Source, at *slot, r *event.Record) {
 		k.recorded++
 		k.begun += t.weight
 		if t.flags&event.SpawnedLoop != 0 {
-			c.records(t)
+			c.addRecorded(t)
 		}
 		if t.flags&event.SpawnedReady != 0 {
 			t.seen |= sawReady
@@ -205,8 +183,8 @@ func (c *Collector) eventLocked(s *event.Source, at *slot, r *event.Record) {
 		}
 	case event.Again:
 		t.spawned, t.round = when, r.C
-		c.again(r.B, t)
-	case event.Ready: // twice, if the task has an OnReady that has bound events
+		c.linkRound(r.B, t)
+	case event.Ready: // twice if the task's OnReady has bound events
 		t.seen |= sawReady
 		t.ready, t.by = max(t.ready, when), r.B
 	case event.Started, event.Skipped:
@@ -222,14 +200,14 @@ func (c *Collector) eventLocked(s *event.Source, at *slot, r *event.Record) {
 				o.inner++
 				c.mark(o, when, leaves)
 			}
-			c.offTop(t)
+			c.resumeBeneath(t)
 		}
 		if at != nil {
 			t.first = at
 			at.begin(t, when)
 		}
 		if t.moved {
-			c.moves(c.live[t.outer])
+			c.markMoved(c.live[t.outer])
 		}
 	case event.Ended:
 		t.seen |= sawEnded
@@ -244,7 +222,7 @@ func (c *Collector) eventLocked(s *event.Source, at *slot, r *event.Record) {
 		if r.C&event.EndedCompleted != 0 {
 			t.seen |= sawOver
 		}
-		c.offTop(t)
+		c.resumeBeneath(t)
 		if at != nil {
 			at.endOf(when)
 			if o := c.live[t.outer]; o != nil {
@@ -261,7 +239,7 @@ func (c *Collector) eventLocked(s *event.Source, at *slot, r *event.Record) {
 		t.blocked -= when
 		t.running--
 		t.stops++
-		c.moves(t)
+		c.markMoved(t)
 		t.reason = uint8(r.B)
 		if t.reason == event.BlockedWait {
 			c.mark(t, when, waits)
@@ -291,15 +269,15 @@ func (c *Collector) eventLocked(s *event.Source, at *slot, r *event.Record) {
 	}
 }
 
-// moves notes that the goroutine of t may go to another slot, with all bodies beneath t. Where one
-// has been noted, so have those that are known to be beneath it. +checklocks:c.mu
-func (c *Collector) moves(t *live) {
+// markMoved marks t, and all bodies beneath t, as bodies whose goroutine may move to another slot.
+// If a body is marked, those that are known to be beneath it are marked, too. +checklocks:c.mu
+func (c *Collector) markMoved(t *live) {
 	for ; t != nil && !t.moved; t = c.live[t.outer] {
 		t.moved = true
 	}
 }
 
-// settle counts t, if it is certain that all its events have come, and reports whether it is.
+// settle counts t if all its events have certainly arrived, and reports whether they have.
 // +checklocks:c.mu
 func (c *Collector) settle(t *live) bool {
 	certain := !t.moved && t.first == t.last && t.settled()
@@ -309,15 +287,16 @@ func (c *Collector) settle(t *live) bool {
 	return certain
 }
 
-// patience is how long an event may come after the end of its task, in ticks (some seconds). A
-// writer may be held up between the look at the clock and the record, and keeps its last records to
-// itself for a while.
-const patience = 10e9
+// lateLimit is how long after the end of its task an event may arrive, in ticks (some seconds). A
+// writer may be delayed between reading the clock and writing the record, and publishes its last
+// records late.
+const lateLimit = 10e9
 
-// endingsLocked looks at the tasks whose lives had ended when all sources were asked, and that are
-// not counted all the same. The end of the last event is not recorded if it came at the very moment
-// in which the body returned; should it come after all, it is passed over. What else is missing is
-// waited for, and then given up: it was lost. +checklocks:c.mu
+// endingsLocked handles the tasks that have ended before all sources were read, and are not
+// counted. The end of a task's last event is not recorded if it coincides with the return of the
+// body. So a task that lacks only this event is counted; if the event arrives later, it is skipped.
+// The collector waits for other missing events until lateLimit, and then drops the task: they were
+// lost. +checklocks:c.mu
 func (c *Collector) endingsLocked(m int64, last bool) {
 	left := c.ending[:0]
 	for _, e := range c.ending {
@@ -336,30 +315,30 @@ func (c *Collector) endingsLocked(m int64, last bool) {
 		before := t.seen
 		if t.seen |= sawReleased; t.settled() {
 			c.done(t)
-			c.passed[e.task] = e.at
+			c.releasePending[e.task] = e.at
 			continue
 		}
 		t.seen = before
-		if m-e.at < patience && !last {
+		if m-e.at < lateLimit && !last {
 			left = append(left, e)
 			continue
 		}
 		if t.seen&sawSpawned != 0 || !c.rec.Samples() {
-			// else it was only recorded because it ran on top of another
-			c.broken++
+			// otherwise the task was recorded only because it ran on top of another one
+			c.incomplete++
 		}
 		c.forget(t)
 	}
 	c.ending = left
-	for task, at := range c.passed {
-		if m-at > patience {
-			delete(c.passed, task)
+	for task, at := range c.releasePending {
+		if m-at > lateLimit {
+			delete(c.releasePending, task)
 		}
 	}
 }
 
-// access notes one for the graph. It follows the task's Spawned, at which the task may be found to
-// be over already.
+// access adds an access for the graph. It arrives after the task's Spawned, at which the collector
+// may have found that the task is over.
 func (c *Collector) access(r *event.Record) {
 	t := c.live[r.A]
 	if t == nil {
@@ -372,8 +351,8 @@ func (c *Collector) access(r *event.Record) {
 	*to = append(*to, access{uintptr(r.B & (1<<48 - 1)), uintptr(r.C), uint8(r.B >> 48), r.B>>56&1 != 0, r.B>>56&2 != 0})
 }
 
-// offTop lets the body beneath t go on, once both ends of t's body are known.
-func (c *Collector) offTop(t *live) {
+// resumeBeneath ends the interruption of the body beneath t, once both ends of t's body are known.
+func (c *Collector) resumeBeneath(t *live) {
 	if t.outer == 0 || t.seen&(sawStarted|sawEnded) != sawStarted|sawEnded {
 		return
 	}
@@ -392,7 +371,7 @@ func (c *Collector) offTop(t *live) {
 	c.settle(o)
 }
 
-// kind is what is known of the tasks of an origin. +checklocks:c.mu
+// kind returns the statistics of the tasks of an origin. +checklocks:c.mu
 func (c *Collector) kind(spec uint32) *Kind {
 	k := c.kinds[spec]
 	if k == nil {
@@ -427,7 +406,7 @@ func (c *Collector) done(t *live) {
 	k.Sum.AddMany(&x, t.weight)
 	if c.graph.keep(t, x) {
 		if !c.graph.hasRoom() {
-			c.rec.Thin() // nobody needs them all any more
+			c.rec.Thin() // sampling may begin: the graph has its tasks
 		}
 		c.drop(t)
 		return
@@ -435,7 +414,7 @@ func (c *Collector) done(t *live) {
 	c.forget(t)
 }
 
-// drop takes t off the live tasks. +checklocks:c.mu
+// drop removes t from the live tasks. +checklocks:c.mu
 func (c *Collector) drop(t *live) {
 	delete(c.live, t.id)
 	for i := range c.recent {
@@ -445,7 +424,7 @@ func (c *Collector) drop(t *live) {
 	}
 }
 
-// forget is drop, and lets t's memory serve another task. +checklocks:c.mu
+// forget drops t, and keeps its memory for another task. +checklocks:c.mu
 func (c *Collector) forget(t *live) {
 	c.drop(t)
 	*t = live{marks: t.marks[:0], accesses: t.accesses[:0]}
@@ -454,24 +433,24 @@ func (c *Collector) forget(t *live) {
 	}
 }
 
-// notesLocked says what is missing. +checklocks:c.mu
+// notesLocked returns a sentence for each thing that is missing. +checklocks:c.mu
 func (c *Collector) notesLocked() (notes []string) {
 	if n := c.rec.Sample(); n > 1 {
-		notes = append(notes, fmt.Sprintf("One task in %d was looked at, by chance: numbers of tasks are exact, times are of these, multiplied.", n))
+		notes = append(notes, fmt.Sprintf("One task in %d was observed, chosen at random: numbers of tasks are exact, times are those of the observed tasks, multiplied.", n))
 	} else if n, all := c.leftOut(); n > 0 {
-		notes = append(notes, fmt.Sprintf("%d of %d tasks, which came quickly, were looked at, by chance: numbers of tasks are exact, times are of these, multiplied.", all-n, all))
+		notes = append(notes, fmt.Sprintf("%d of %d tasks were observed, chosen at random because spawns were frequent: numbers of tasks are exact, times are those of the observed tasks, multiplied.", all-n, all))
 	}
 	if c.lost > 0 {
-		notes = append(notes, fmt.Sprintf("%d events were lost, since the ring for them was full: their tasks are missing, or stay for ever.", c.lost))
+		notes = append(notes, fmt.Sprintf("%d events were lost because their rings were full: their tasks are missing, or seem to be live for ever.", c.lost))
 	}
-	if c.broken > 0 {
-		notes = append(notes, fmt.Sprintf("%d tasks are not counted, since some of their events are missing.", c.broken))
+	if c.incomplete > 0 {
+		notes = append(notes, fmt.Sprintf("%d tasks are not counted because some of their events are missing.", c.incomplete))
 	}
-	if c.crowded > 0 {
-		notes = append(notes, fmt.Sprintf("More than %d tasks were live: %d events of further ones are not counted.", mostLive, c.crowded))
+	if c.uncounted > 0 {
+		notes = append(notes, fmt.Sprintf("More than %d tasks were live: %d events of further tasks are not counted.", maxLive, c.uncounted))
 	}
 	if n := c.rec.Names().Unstacked(); n > 0 {
-		notes = append(notes, fmt.Sprintf("%d times a spawn had a new stack, and there was no room for more: its tasks are without one.", n))
+		notes = append(notes, fmt.Sprintf("%d times there was no room for the new stack of a spawn: its tasks have no stack.", n))
 	}
 	return notes
 }
@@ -479,20 +458,21 @@ func (c *Collector) notesLocked() (notes []string) {
 // Idle implements event.Sink.
 func (c *Collector) Idle() error { return nil }
 
-// A recorded loop runs its tasks again and again. Each time is a task of its own, with another
-// number; its Again names the one before, which has either a Spawned or an Again. The two are of
-// different sources, if another slot went on, and so they come in any order.
+// A recorded loop runs its tasks in several rounds. In each round, each of them is a task with a
+// new number. The Again of a task names the same task of the previous round, which has a Spawned or
+// an Again. The two events have different sources if different slots made them, so they arrive in
+// any order.
 
-// records notes that t, which has been spawned, is part of a loop. +checklocks:c.mu
-func (c *Collector) records(t *live) {
+// addRecorded marks t, which has been spawned, as part of a loop. +checklocks:c.mu
+func (c *Collector) addRecorded(t *live) {
 	t.loop = &recorded{spec: t.spec, parent: t.parent, flags: t.flags &^ event.SpawnedReady, spawned: t.spawned, accesses: t.accesses}
 	t.accesses = nil
-	c.repeats(t)
+	c.addRound(t)
 }
 
-// repeats notes that t, of which all is known, is part of a loop: the next round may come, or have
-// come. +checklocks:c.mu
-func (c *Collector) repeats(t *live) {
+// addRound adds t, whose origin is known, to its loop. The task of the next round may arrive later,
+// or has arrived. +checklocks:c.mu
+func (c *Collector) addRound(t *live) {
 	for {
 		o := t.loop
 		next, ok := c.early[t.id]
@@ -501,30 +481,30 @@ func (c *Collector) repeats(t *live) {
 			return
 		}
 		delete(c.early, t.id)
-		if t = c.live[next]; t == nil { // given up
+		if t = c.live[next]; t == nil { // dropped as incomplete
 			return
 		}
-		c.learn(t, o)
+		c.setOrigin(t, o)
 		defer c.settle(t)
 	}
 }
 
-// again notes that t is what the task with number old has become. +checklocks:c.mu
-func (c *Collector) again(old uint64, t *live) {
+// linkRound makes t the next round of the task with number old. +checklocks:c.mu
+func (c *Collector) linkRound(old uint64, t *live) {
 	o, ok := c.loops[old]
 	if !ok {
-		if len(c.early) < mostLive { // else events were lost
+		if len(c.early) < maxLive { // it is full only if events were lost
 			c.early[old] = t.id
 		}
 		return
 	}
 	delete(c.loops, old)
-	c.learn(t, o)
-	c.repeats(t)
+	c.setOrigin(t, o)
+	c.addRound(t)
 }
 
-// learn notes where t comes from. +checklocks:c.mu
-func (c *Collector) learn(t *live, o *recorded) {
+// setOrigin gives t the origin of its loop's task. +checklocks:c.mu
+func (c *Collector) setOrigin(t *live, o *recorded) {
 	t.seen |= sawSpawned
 	t.loop, t.spec, t.parent, t.flags = o, o.spec, o.parent, o.flags
 	t.weight = 1

@@ -9,24 +9,24 @@ import (
 	"weft/observe/internal/graph"
 )
 
-// edger finds edges. They follow from what tasks have declared, as package order says, at whatever
-// time things happened: a task waits for the ends of those that have used its memory before, and
-// each is an edge. To give an access up is to end: the body and its events, and all descendants if
-// the task has the attribute Wait.
-type edger struct {
-	of       map[uint64]*order.Task // by number; of a parent that is not known, one without uses
+// edgeFinder finds edges. They follow from the accesses that tasks have declared, by the rules of
+// package order, and not from the times. A task waits for the end of each task that has used its
+// memory before, and each such wait is an edge. The end of a task is the end of its body, its
+// events, and, if it has the attribute Wait, all its descendants.
+type edgeFinder struct {
+	of       map[uint64]*order.Task // by number; an unknown parent has no accesses
 	tasks    map[*order.Task]*live
 	children map[uint64][]*live
 	seen     map[[2]uint64]bool
 	edges    []graph.Edge
 
-	to *live // the task whose edges are looked for
+	to *live // the task whose incoming edges are searched
 }
 
-// edges returns the edges among tasks, which are in the order in which they were spawned, and have
-// their numbers in byID.
+// edges returns the edges among tasks. tasks are in the order of their spawns; byID has them by
+// number.
 func edges(tasks []*live, byID map[uint64]*live) []graph.Edge {
-	e := &edger{of: map[uint64]*order.Task{}, tasks: map[*order.Task]*live{}, children: map[uint64][]*live{}, seen: map[[2]uint64]bool{}}
+	e := &edgeFinder{of: map[uint64]*order.Task{}, tasks: map[*order.Task]*live{}, children: map[uint64][]*live{}, seen: map[[2]uint64]bool{}}
 	for _, t := range tasks {
 		if t.parent != 0 && byID[t.parent] != nil {
 			e.edges = append(e.edges, graph.Edge{From: t.parent, To: t.id, Kind: graph.Child})
@@ -48,7 +48,7 @@ func edges(tasks []*live, byID map[uint64]*live) []graph.Edge {
 	for _, t := range tasks {
 		e.to = t
 		if t.loop != nil {
-			if before := rounds[t.loop]; before != nil { // it never runs beside itself
+			if before := rounds[t.loop]; before != nil { // rounds of one task never overlap
 				e.edge(before)
 				e.descendants(before)
 			}
@@ -62,14 +62,14 @@ func edges(tasks []*live, byID map[uint64]*live) []graph.Edge {
 			return true
 		})
 		if by := byID[t.by]; by != nil && t.by != t.parent && (len(*t.declared()) == 0 || t.loop != nil && len(*by.declared()) == 0) {
-			e.edge(by) // a recorded loop's condition, or the like: what has no accesses
+			e.edge(by) // a task without accesses, such as the condition of a recorded loop
 		}
 	}
 	return e.edges
 }
 
-// edge adds one to the task in question.
-func (e *edger) edge(from *live) {
+// edge adds an edge to e.to.
+func (e *edgeFinder) edge(from *live) {
 	key := [2]uint64{from.id, e.to.id}
 	if from == e.to || e.seen[key] {
 		return
@@ -78,7 +78,7 @@ func (e *edger) edge(from *live) {
 	e.edges = append(e.edges, graph.Edge{From: from.id, To: e.to.id, Kind: graph.Order})
 }
 
-func (e *edger) descendants(t *live) {
+func (e *edgeFinder) descendants(t *live) {
 	for _, c := range e.children[t.id] {
 		e.edge(c)
 		e.descendants(c)

@@ -15,15 +15,15 @@ import (
 	"weft/observe/internal/taskprof"
 )
 
-func (k *kept) hasRoom() bool { return len(k.tasks) < k.most }
+func (k *kept) hasRoom() bool { return len(k.tasks) < k.max }
 
-// keep takes a task that is over, if there is room.
+// keep adds a task that is over, if there is room, and reports whether there was.
 func (k *kept) keep(t *live, x taskprof.Times) bool {
-	if k.most == 0 {
+	if k.max == 0 {
 		return false
 	}
 	if !k.hasRoom() {
-		k.cut += int(t.weight)
+		k.leftOut += int(t.weight)
 		return false
 	}
 	k.tasks = append(k.tasks, t)
@@ -32,15 +32,15 @@ func (k *kept) keep(t *live, x taskprof.Times) bool {
 	return true
 }
 
-// bound notes which task waits for a request.
+// bound stores which task waits for a request.
 func (k *kept) bound(request, task uint64) {
 	if k.hasRoom() {
 		k.senders[request] = task
 	}
 }
 
-// message pairs sends with the receives of the same messages: on one line, the first with the first
-// and so on.
+// message pairs the sends and receives of the same messages: among messages with the same
+// replay.Message, the first send with the first receive, and so on.
 func (k *kept) message(s *event.Source, r *event.Record) {
 	if !k.hasRoom() {
 		return
@@ -58,7 +58,7 @@ func (k *kept) message(s *event.Source, r *event.Record) {
 	}
 }
 
-// Graph makes the graph of the tasks that were kept, with edges from their accesses.
+// Graph returns the graph of the kept tasks, with edges from their accesses.
 func (c *Collector) Graph() *graph.Graph {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -70,8 +70,8 @@ func (c *Collector) Graph() *graph.Graph {
 	slices.SortFunc(order, k.compare())
 	since := func(ticks int64) time.Duration { return time.Duration(clock.Span(ticks - c.begun)) }
 	g := &graph.Graph{Notes: c.notesLocked()}
-	if k.cut > 0 {
-		g.Notes = append(g.Notes, fmt.Sprintf("Only the first %d tasks were kept; %d more are left out.", len(k.tasks), k.cut))
+	if k.leftOut > 0 {
+		g.Notes = append(g.Notes, fmt.Sprintf("Only the first %d tasks were kept; %d more are left out.", len(k.tasks), k.leftOut))
 	}
 	if n := len(c.live); n > 0 {
 		g.Notes = append(g.Notes, fmt.Sprintf("%d tasks were not over.", n))
@@ -79,7 +79,7 @@ func (c *Collector) Graph() *graph.Graph {
 	tasks := make([]*live, 0, len(order))
 	spawns := map[uint64][]int64{} // by parent
 	for _, t := range k.tasks {
-		if t.round == 0 { // else the loop has spawned it
+		if t.round == 0 { // later rounds are spawned by the loop
 			spawns[t.parent] = append(spawns[t.parent], t.spawned)
 		}
 	}
@@ -107,8 +107,9 @@ func (c *Collector) Graph() *graph.Graph {
 	return g
 }
 
-// compare returns the order of tasks in which the children of each are in that of their accesses:
-// by their spawns, and in a loop by round, and there by the spawns of the recorded ones.
+// compare returns an order of tasks in which the children of each task are in the order of their
+// accesses: by their spawns; in a loop by round, and in a round by the spawns of the recorded
+// tasks.
 func (k *kept) compare() func(a, b int) int {
 	begun := map[uint64]int64{} // loops, by the first spawn
 	for _, t := range k.tasks {
@@ -130,7 +131,7 @@ func (k *kept) compare() func(a, b int) int {
 	}
 }
 
-// root is the main task of the run that a task belongs to, as far as parents are known.
+// root returns the main task of a task's run, or the last ancestor that is known.
 func (k *kept) root(id uint64) uint64 {
 	for t := k.byID[id]; t != nil && t.parent != 0; t = k.byID[id] {
 		id = t.parent
@@ -138,7 +139,7 @@ func (k *kept) root(id uint64) uint64 {
 	return id
 }
 
-// nameLocked returns label and place of an origin. +checklocks:c.mu
+// nameLocked returns the label and position of an origin. +checklocks:c.mu
 func (c *Collector) nameLocked(spec uint32) (label, site string) {
 	o := c.rec.Names().Origin(spec)
 	site = o.Where()
@@ -148,42 +149,44 @@ func (c *Collector) nameLocked(spec uint32) (label, site string) {
 	return label, site
 }
 
-// A wait for children ends a part of a body, and the graph has to know when, and what the body had
-// run until then. Events that say so are of several sources, if the body has changed its slot, and
-// come in any order: they are kept as marks, and looked at when the graph is made.
+// A wait for children ends a part of a body. The graph needs the time of this end, and how long the
+// body had run until then. The events with this information have several sources if the body has
+// changed its slot, and arrive in any order. They are kept as marks, and evaluated when the graph
+// is made.
 
 const (
-	acts      uint8 = iota // it does something of its own, so no wait is under way
-	leaves                 // it stops running: another body begins on top of it, or it is blocked
-	returns                // it goes on
-	endsOnTop              // it goes on after a body on top of it, in a wait, which may be over
-	waits                  // it is blocked in a wait, which is over when it returns
+	acts    uint8 = iota // the body spawns, blocks or ends, so it is in no wait for children
+	leaves               // the body stops running: another body begins on top, or it is blocked
+	returns              // the body continues
+	// the body continues in a wait, after a body on top; the wait may be over
+	endsOnTop
+	waits // the body is blocked in a wait, which is over when the body returns
 )
 
 // stop is the end of a wait, in ticks.
 type stop struct {
 	at  int64
-	run int64 // what the body had run until then
+	run int64 // how long the body had run until then
 }
 
-// mark keeps one for the graph. +checklocks:c.mu
+// mark adds a mark for the graph. +checklocks:c.mu
 func (c *Collector) mark(t *live, at int64, what uint8) {
 	if c.graph.hasRoom() {
 		t.marks = append(t.marks, mark{at, what})
 	}
 }
 
-// waitsOver are the ends of waits in a body that is over, in their order. spawns are the times at
-// which the body has spawned tasks. A wait in which it ran other bodies is over with the last of
-// them after which the body does something of its own.
+// waitsOver returns the ends of the waits in a body that is over, in order. spawns are the times at
+// which the body spawned tasks. A wait in which the body ran other bodies on top ends with the last
+// of them before the body acts.
 func (t *live) waitsOver(spawns []int64) (list []stop) {
 	marks := append(slices.Clone(t.marks), mark{t.ended, acts})
 	for _, at := range spawns {
 		marks = append(marks, mark{at, acts})
 	}
 	slices.SortStableFunc(marks, func(a, b mark) int { return cmp.Compare(a.at, b.at) })
-	run, running := -t.started, 1 // as live.run and live.running
-	// the end of the last body on top; zero if this one has acted since
+	run, running := -t.started, 1 // like live.run and live.running
+	// the end of the last body on top; zero if the body has acted since then
 	var onTop stop
 	waiting := false
 	add := func(s stop) {

@@ -10,7 +10,7 @@ import (
 	"weft/observe/internal/taskprof"
 )
 
-// declared are the accesses that order t.
+// declared returns the accesses that order t.
 func (t *live) declared() *[]access {
 	if t.loop != nil {
 		return &t.loop.accesses
@@ -24,20 +24,20 @@ const (
 	sawReady
 	sawStarted
 	sawEnded
-	sawReleased // or there was nothing to release
+	sawReleased // or t has nothing to release
 	sawOver
 )
 
-// settled reports whether all events of t have come, if those of each source that t's goroutine was
-// on have come up to t's end. They have, if it was on one slot only. Else there may be as many of
-// either sign by chance: t is blocked on slot 0, goes on on slot 1, is blocked there, goes on on
-// slot 0 and ends, and what slot 1 says has not come.
+// settled reports whether all events of t have arrived. It is right if every source has delivered
+// its events up to t's end. That holds if t's goroutine was on one slot only. Otherwise the sums
+// may balance by chance: t is blocked on slot 0, continues on slot 1, is blocked there, continues
+// on slot 0 and ends, and the events of slot 1 have not arrived.
 func (t *live) settled() bool {
 	const whole = sawSpawned | sawReady | sawStarted | sawEnded | sawReleased | sawOver
 	return t.seen == whole && t.running == 0 && t.inner == 0 && t.stops == t.returns && t.stops == t.goes
 }
 
-// state is where t is in its life, and since when.
+// state returns the state of t, and when it began.
 func (t *live) state() (s string, since int64) {
 	switch {
 	case t.seen&sawEnded != 0:
@@ -60,7 +60,7 @@ func (t *live) state() (s string, since int64) {
 	return "waiting", t.spawned
 }
 
-// times are the durations of a task that is over, in ticks.
+// times returns the durations of a task that is over, in ticks.
 func (t *live) times() taskprof.Times {
 	span := func(ticks int64) time.Duration { return time.Duration(max(0, ticks)) }
 	x := taskprof.Times{Count: 1, Deps: span(t.ready - t.spawned)}
@@ -77,40 +77,40 @@ func (t *live) times() taskprof.Times {
 }
 
 func (c *Collector) slot(p event.Location) *slot {
-	key := place{p.Group, p.Index}
+	key := slotKey{p.Group, p.Index}
 	s := c.slots[key]
 	if s == nil {
-		s = &slot{place: key, from: c.end}
+		s = &slot{slotKey: key, from: c.end}
 		c.slots[key] = s
 	}
 	return s
 }
 
-// begin notes that the slot runs a body from now on.
+// begin starts the body of t on the slot.
 func (s *slot) begin(t *live, when int64) {
 	s.endOf(when)
-	s.task, s.since, s.stands = t.id, when, max(t.weight, 1)
+	s.task, s.since, s.weight = t.id, when, max(t.weight, 1)
 	s.parked = false
 }
 
-// endOf notes that the slot runs no body from now on.
+// endOf ends the body on the slot, if there is one.
 func (s *slot) endOf(when int64) {
 	if s.task != 0 {
-		s.busy += s.stands * max(0, when-max(s.since, s.from))
+		s.busy += s.weight * max(0, when-max(s.since, s.from))
 	}
 	s.task, s.since = 0, when
 }
 
-// shareTurn is over how much time the share is taken, in flushes: some smoothing.
-const shareTurn = 0.3
+// shareWeight is the weight of the last flush in the moving average of the share.
+const shareWeight = 0.3
 
-// flush ends a stretch over which the share of time in bodies is taken.
+// flush adds the time since the last flush to the share of time in bodies.
 func (s *slot) flush(when int64) {
 	if s.task != 0 {
-		s.busy += s.stands * max(0, when-max(s.since, s.from))
+		s.busy += s.weight * max(0, when-max(s.since, s.from))
 	}
 	if d := when - s.from; d > 0 {
-		s.share += shareTurn * (min(1, float64(s.busy)/float64(d)) - s.share)
+		s.share += shareWeight * (min(1, float64(s.busy)/float64(d)) - s.share)
 	}
 	s.busy, s.from = 0, when
 }

@@ -12,7 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// The oldest are those that come first where all are sorted.
+// keepOldest keeps the first tasks in the order of all.
 func TestKeepOldest(t *testing.T) {
 	for n := range 40 {
 		var all, old []*live

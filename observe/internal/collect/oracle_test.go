@@ -29,28 +29,28 @@ var (
 	seedsFlag = flag.Int("collect.programs", 2000, "how many random programs")
 )
 
-// A random program of the oracle: tasks and what they declare of a small memory of cells, by object
-// or by range.
+// onode is a task of a random program, or the whole program. Tasks declare accesses to a small
+// memory of cells, by object or by range.
 type onode struct {
 	number   int
-	uses     []ouse
+	accesses []oaccess
 	wait     bool
 	rounds   int // of a recorded loop; zero: no loop
 	children []*onode
-	parent   *onode // of this run: a loop's parts are there once for each round
+	parent   *onode // the task that spawns it
 
-	runs atomic.Int64     // rounds begun
+	runs atomic.Int64     // number of rounds that have begun
 	ids  [3]atomic.Uint64 // number in the recording, by round
 }
 
-type ouse struct {
+type oaccess struct {
 	lo, hi int
 	object bool
 	mode   deps.Mode
 	weak   bool
 }
 
-func (u ouse) access(mem []int64) deps.Access {
+func (u oaccess) access(mem []int64) deps.Access {
 	var a deps.Access
 	if p := &mem[u.lo]; u.object {
 		switch u.mode {
@@ -86,7 +86,7 @@ func (u ouse) access(mem []int64) deps.Access {
 	return a
 }
 
-func (u ouse) String() string {
+func (u oaccess) String() string {
 	s := fmt.Sprint(u.mode, "(", u.lo)
 	if !u.object {
 		s += fmt.Sprint(":", u.hi)
@@ -98,7 +98,7 @@ func (u ouse) String() string {
 }
 
 func (n *onode) print(b *strings.Builder, indent string) {
-	fmt.Fprintf(b, "%s%d %v wait %v rounds %d\n", indent, n.number, n.uses, n.wait, n.rounds)
+	fmt.Fprintf(b, "%s%d %v wait %v rounds %d\n", indent, n.number, n.accesses, n.wait, n.rounds)
 	for _, c := range n.children {
 		c.print(b, indent+"  ")
 	}
@@ -112,12 +112,12 @@ type ogen struct {
 	next   int
 	modes  []deps.Mode
 	ranges bool
-	bare   bool // children may use what their parents have not declared
+	bare   bool // children may use cells that their parents have not declared
 }
 
-func (g *ogen) uses(parent *onode, inLoop bool) (list []ouse) {
+func (g *ogen) accesses(parent *onode, inLoop bool) (list []oaccess) {
 	for range 1 + g.r.IntN(3) {
-		u := ouse{lo: g.r.IntN(cells), object: true, mode: g.modes[g.r.IntN(len(g.modes))], weak: !inLoop && g.r.IntN(3) == 0}
+		u := oaccess{lo: g.r.IntN(cells), object: true, mode: g.modes[g.r.IntN(len(g.modes))], weak: !inLoop && g.r.IntN(3) == 0}
 		u.hi = u.lo + 1
 		if g.ranges && g.r.IntN(2) == 0 {
 			u.object, u.hi = false, u.lo+1+g.r.IntN(cells-u.lo)
@@ -130,14 +130,14 @@ func (g *ogen) uses(parent *onode, inLoop bool) (list []ouse) {
 	return list
 }
 
-// within makes u one that the parent covers, if that is possible.
-func (g *ogen) within(parent *onode, u *ouse) bool {
-	if len(parent.uses) == 0 {
+// within changes u to an access that the parent covers, and reports whether that is possible.
+func (g *ogen) within(parent *onode, u *oaccess) bool {
+	if len(parent.accesses) == 0 {
 		return false
 	}
-	p := parent.uses[g.r.IntN(len(parent.uses))]
-	for _, x := range parent.uses {
-		// what is declared twice is an InOut, and where it begins is hard to tell
+	p := parent.accesses[g.r.IntN(len(parent.accesses))]
+	for _, x := range parent.accesses {
+		// a cell that is declared twice is an InOut, and its beginning is hard to determine
 		if x != p && x.lo < p.hi && p.lo < x.hi {
 			return false
 		}
@@ -164,13 +164,13 @@ func (g *ogen) task(parent *onode, depth int, inLoop bool) *onode {
 	if parent.number == 0 {
 		up = nil
 	}
-	n.uses = g.uses(up, inLoop)
+	n.accesses = g.accesses(up, inLoop)
 	n.wait = inLoop || g.r.IntN(6) == 0
-	if depth > 0 && len(n.uses) > 0 && g.r.IntN(3) > 0 {
+	if depth > 0 && len(n.accesses) > 0 && g.r.IntN(3) > 0 {
 		if !inLoop && g.r.IntN(5) == 0 {
 			n.rounds, n.wait = 2+g.r.IntN(2), true
-			for i := range n.uses {
-				n.uses[i].weak = false
+			for i := range n.accesses {
+				n.accesses[i].weak = false
 			}
 		}
 		for range 1 + g.r.IntN(3) {
@@ -193,7 +193,7 @@ func oprogram(seed uint64) *onode {
 	return main
 }
 
-// body is what a task of the program does.
+// body returns the body of a task of the program.
 func (n *onode) body(mem []int64) func(*task.Task) error {
 	return func(t *task.Task) error {
 		round := n.runs.Add(1) - 1
@@ -209,7 +209,7 @@ func (n *onode) spawn(t interface {
 	SpawnWith(task.Attrs, func(*task.Task) error, ...deps.Access)
 }, mem []int64) {
 	var accs []deps.Access
-	for _, u := range n.uses {
+	for _, u := range n.accesses {
 		accs = append(accs, u.access(mem))
 	}
 	if n.rounds == 0 {
@@ -229,28 +229,28 @@ type oflat struct {
 	node     *onode
 	round    int
 	parent   *oflat
-	uses     [cells]*omerged // nil where it declares nothing
+	accesses [cells]*omerged // nil where it declares nothing
 	children []*oflat
 	start    int // events of the model
 	end      int
 }
 
-// omerged is all that a task declares for a cell.
+// omerged is the union of a task's accesses to a cell.
 type omerged struct {
 	mode       deps.Mode
 	weak       bool
 	holds      bool
 	held       bool
-	read       int // events: each says that the token has come
+	read       int // events: the access has the token to read
 	write      int
-	passesRead int
+	readPassed int
 	over       int
 }
 
-// model is what must come before what, said pair by pair.
+// model lists, for each event, the events that must precede it.
 type model struct {
 	tasks []*oflat
-	after [][]int // of each event, those that it waits for
+	after [][]int // by event: the events that it waits for
 }
 
 func (m *model) event(after ...int) int {
@@ -260,7 +260,7 @@ func (m *model) event(after ...int) int {
 
 func (m *model) waits(e int, for_ ...int) { m.after[e] = append(m.after[e], for_...) }
 
-// flatten makes the tasks of a run, with loops as the plain loops that they stand for.
+// flatten makes the tasks of a run, with recorded loops as plain loops.
 func (m *model) flatten(n *onode, round int, parent *oflat) *oflat {
 	f := &oflat{node: n, round: round, parent: parent, start: m.event(), end: m.event()}
 	m.waits(f.end, f.start)
@@ -269,20 +269,20 @@ func (m *model) flatten(n *onode, round int, parent *oflat) *oflat {
 		parent.children = append(parent.children, f)
 	}
 	m.tasks = append(m.tasks, f)
-	for _, u := range n.uses {
+	for _, u := range n.accesses {
 		for c := u.lo; c < u.hi; c++ {
-			if x := f.uses[c]; x != nil {
+			if x := f.accesses[c]; x != nil {
 				if x.mode != u.mode {
 					x.mode = deps.ModeInOut
 				}
 				x.weak = x.weak && u.weak
 				continue
 			}
-			f.uses[c] = &omerged{mode: u.mode, weak: u.weak, read: m.event(), write: m.event(), passesRead: m.event(), over: m.event()}
+			f.accesses[c] = &omerged{mode: u.mode, weak: u.weak, read: m.event(), write: m.event(), readPassed: m.event(), over: m.event()}
 		}
 	}
-	takes := slices.ContainsFunc(f.uses[:], func(x *omerged) bool { return x != nil && x.mode == deps.ModeCommutative && !x.weak })
-	for c, x := range f.uses {
+	takes := slices.ContainsFunc(f.accesses[:], func(x *omerged) bool { return x != nil && x.mode == deps.ModeCommutative && !x.weak })
+	for c, x := range f.accesses {
 		if x == nil {
 			continue
 		}
@@ -296,7 +296,7 @@ func (m *model) flatten(n *onode, round int, parent *oflat) *oflat {
 	for r := range max(1, n.rounds) {
 		for _, c := range n.children {
 			x := m.flatten(c, round*max(1, n.rounds)+r, f)
-			if y := before[c]; y != nil { // a recorded task never runs beside itself
+			if y := before[c]; y != nil { // rounds of one task never overlap
 				m.waits(x.start, y.end)
 				y.descendants(func(d *oflat) { m.waits(x.start, d.end) })
 			}
@@ -310,14 +310,14 @@ func (f *oflat) up(c int) *omerged {
 	if f.parent == nil {
 		return nil
 	}
-	return f.parent.uses[c]
+	return f.parent.accesses[c]
 }
 
-func (x *omerged) group() bool {
+func (x *omerged) inRun() bool {
 	return x.mode == deps.ModeConcurrent || x.mode == deps.ModeCommutative && !x.held
 }
 
-// descendants calls f with all of them.
+// descendants calls visit with each descendant of f.
 func (f *oflat) descendants(visit func(*oflat)) {
 	for _, c := range f.children {
 		visit(c)
@@ -325,12 +325,13 @@ func (f *oflat) descendants(visit func(*oflat)) {
 	}
 }
 
-// joins says what a member of a group waits for: what is before the group in the domain, else what
-// the parent's access waits for, which may be of the group.
+// joins returns the events that a member of a run of concurrent or commutative accesses waits for:
+// the accesses before the run in the domain, or else the events that the parent's access waits for,
+// which may be in the same run.
 func (m *model) joins(f *oflat, c int) (list []int) {
-	x, in := f.uses[c], true
+	x, in := f.accesses[c], true
 	for _, before := range slices.Backward(f.parent.children[:slices.Index(f.parent.children, f)]) {
-		if y := before.uses[c]; y != nil {
+		if y := before.accesses[c]; y != nil {
 			if in = in && y.mode == x.mode; !in {
 				list = append(list, y.over)
 			}
@@ -339,53 +340,53 @@ func (m *model) joins(f *oflat, c int) (list []int) {
 	switch up := f.up(c); {
 	case list != nil || up == nil || up.holds:
 		return list
-	case up.mode == x.mode && up.group():
+	case up.mode == x.mode && up.inRun():
 		return m.joins(f.parent, c)
 	default:
 		return []int{up.write}
 	}
 }
 
-// build makes the order of the events from that of the declarations.
+// build derives the order of the events from that of the declarations.
 func (m *model) build() {
 	for _, f := range m.tasks {
-		for c, x := range f.uses {
+		for c, x := range f.accesses {
 			if x == nil {
 				continue
 			}
-			// To be passed on: its task has ended, the children's accesses are passed on, and the
-			// tokens have come.
+			// An access is passed on when its task has ended, the children's accesses are passed
+			// on, and the tokens have arrived.
 			m.waits(x.over, f.end, x.write)
-			m.waits(x.passesRead, x.read)
+			m.waits(x.readPassed, x.read)
 			if x.mode != deps.ModeIn {
-				m.waits(x.passesRead, f.end)
+				m.waits(x.readPassed, f.end)
 			}
 			if f.node.wait {
 				f.descendants(func(d *oflat) {
 					m.waits(x.over, d.end)
 					if x.mode != deps.ModeIn {
-						m.waits(x.passesRead, d.end)
+						m.waits(x.readPassed, d.end)
 					}
 				})
 			}
 			for _, child := range f.children {
-				if y := child.uses[c]; y != nil {
+				if y := child.accesses[c]; y != nil {
 					m.waits(x.over, y.over)
 					if x.mode != deps.ModeIn {
-						m.waits(x.passesRead, y.passesRead)
+						m.waits(x.readPassed, y.readPassed)
 					}
 				}
 			}
-			// To have come: all before it in the domain have passed it on, and it has come to the
-			// parent's.
+			// A token arrives when all accesses before it in the domain have passed it on, and it
+			// has arrived at the parent's access.
 			if up := f.up(c); up != nil && !up.holds {
 				m.waits(x.read, up.read)
 				m.waits(x.write, up.write)
 			}
 			if f.parent != nil {
 				for _, before := range f.parent.children[:slices.Index(f.parent.children, f)] {
-					if y := before.uses[c]; y != nil {
-						m.waits(x.read, y.passesRead)
+					if y := before.accesses[c]; y != nil {
+						m.waits(x.read, y.readPassed)
 						m.waits(x.write, y.over)
 					}
 				}
@@ -394,7 +395,7 @@ func (m *model) build() {
 			case x.weak:
 			case x.mode == deps.ModeIn:
 				m.waits(f.start, x.read)
-			case x.group():
+			case x.inRun():
 				m.waits(f.start, m.joins(f, c)...)
 			default:
 				m.waits(f.start, x.write)
@@ -430,8 +431,8 @@ func (m *model) order() map[*oflat]map[*oflat]bool {
 	return order
 }
 
-// reachable returns, for each task, those that its start comes after the end of, by a graph: by a
-// way that begins with an order.
+// reachable returns a function that, for a task, returns the tasks that must end before it starts,
+// by a graph: those from which a path that begins with an Order edge leads to the task.
 func reachable(edges []graph.Edge) func(to uint64) map[uint64]bool {
 	in := map[uint64][]graph.Edge{}
 	for _, e := range edges {
@@ -439,7 +440,7 @@ func reachable(edges []graph.Edge) func(to uint64) map[uint64]bool {
 	}
 	return func(to uint64) map[uint64]bool {
 		list := map[uint64]bool{}
-		started := map[uint64]bool{to: true} // these have started by then
+		started := map[uint64]bool{to: true} // tasks that start before to, or to itself
 		todo := []uint64{to}
 		for len(todo) > 0 {
 			at := todo[len(todo)-1]
@@ -458,11 +459,10 @@ func reachable(edges []graph.Edge) func(to uint64) map[uint64]bool {
 	}
 }
 
-// The graph has the order that the rules demand: no task is ordered that needs not be, and none is
-// not that needs to be.
+// The graph has exactly the order that the rules demand: none is missing and none is superfluous.
 func TestGraphIsTheOrder(t *testing.T) {
 	if os.Getenv(task.EnvLint) == "1" {
-		t.Skip("not in lint mode: programs use what their tasks have not declared, on purpose, and debug mode, which lint mode includes, ends the run")
+		t.Skip("not in lint mode: programs use undeclared accesses on purpose, and debug mode, which lint mode includes, ends the run")
 	}
 	base, n := uint64(time.Now().UnixNano()), *seedsFlag
 	if testing.Short() {
@@ -514,7 +514,7 @@ func TestGraphIsTheOrder(t *testing.T) {
 				case must && !got[id(x)]:
 					fail("an order is missing", x, f)
 				case !must && got[id(x)]:
-					fail("an order is too much", x, f)
+					fail("an order is superfluous", x, f)
 				}
 			}
 		}

@@ -16,15 +16,15 @@ import (
 	"weft/observe/internal/page"
 )
 
-// Group is what is known of the tasks with one label.
+// Group has the statistics of the tasks with one label.
 type Group struct {
 	Label string
-	Site  string // where the first of them comes from
+	Site  string // where the first of them was spawned
 	Kind
 }
 
-// Groups returns the statistics by label, those with most run time first, what is missing from
-// them, and for how long the recording has gone on.
+// Groups returns the statistics by label, by run time in descending order; the duration of the
+// recording; and notes about what is missing.
 func (c *Collector) Groups() (groups []*Group, watched time.Duration, notes []string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -74,7 +74,7 @@ func (k *Kind) merge(o *Kind) {
 	k.Skipped += o.Skipped
 }
 
-// watchedLocked is how long the recording has gone on. +checklocks:c.mu
+// watchedLocked is the duration of the recording until now. +checklocks:c.mu
 func (c *Collector) watchedLocked() time.Duration {
 	end := c.end
 	if !c.closed {
@@ -84,11 +84,11 @@ func (c *Collector) watchedLocked() time.Duration {
 }
 
 const (
-	mostOld    = 12
-	mostLabels = 24
+	maxOldest = 12
+	maxLabels = 24
 )
 
-// State is what the live page shows.
+// State returns the data of the live page.
 func (c *Collector) State() *page.State {
 	groups, _, _ := c.Groups()
 	c.mu.Lock()
@@ -99,7 +99,7 @@ func (c *Collector) State() *page.State {
 	}
 	clock := c.rec.Clock()
 	since := func(ticks int64) time.Duration { return max(0, time.Duration(clock.Span(now-ticks))) }
-	s := &page.State{Watched: c.watchedLocked(), Stopped: c.closed, Notes: c.notesLocked(), Graph: c.graph.most > 0}
+	s := &page.State{Watched: c.watchedLocked(), Stopped: c.closed, Notes: c.notesLocked(), Graph: c.graph.max > 0}
 	c.slotsLocked(s, since)
 
 	var old []*live
@@ -123,7 +123,7 @@ func (c *Collector) State() *page.State {
 			continue
 		}
 		if t.parent != 0 {
-			old = keepOldest(old, t, mostOld)
+			old = keepOldest(old, t, maxOldest)
 		}
 	}
 	for _, g := range groups {
@@ -142,20 +142,20 @@ func (c *Collector) State() *page.State {
 	}
 	s.To = s.Watched.Seconds()
 	s.From = max(0, s.To-ratePast)
-	for _, g := range groups[:min(len(groups), mostLabels)] {
+	for _, g := range groups[:min(len(groups), maxLabels)] {
 		s.Labels = append(s.Labels, page.Label{
 			Label: g.Label, Site: shortSite(g.Site), Tasks: g.Sum.Count, Run: g.Sum.Run, RunMean: g.Run.Mean(), Run99: g.Run.Quantile(0.99),
-			Deps: each(g.Sum.Deps, g), Ready: each(g.Sum.Ready, g), Blocked: each(g.Sum.Blocked, g), Bound: each(g.Sum.Comm, g),
+			Deps: perTask(g.Sum.Deps, g), Ready: perTask(g.Sum.Ready, g), Blocked: perTask(g.Sum.Blocked, g), Bound: perTask(g.Sum.Comm, g),
 		})
 	}
-	if n := len(groups) - mostLabels; n > 0 {
+	if n := len(groups) - maxLabels; n > 0 {
 		s.Notes = append(s.Notes, fmt.Sprintf("%d more labels are in the statistics.", n))
 	}
 	return s
 }
 
-// keepOldest puts a task among those that were spawned first, in their order, of which no more than
-// most are kept: a million tasks can be live, and whoever asks has the lock.
+// keepOldest inserts a task into the list of the tasks that were spawned first, in order. The list
+// keeps at most most of them, because a million tasks can be live, and the caller holds the lock.
 func keepOldest(old []*live, t *live, most int) []*live {
 	order := func(a, b *live) int { return cmp.Or(cmp.Compare(a.spawned, b.spawned), cmp.Compare(a.id, b.id)) }
 	if len(old) == most && order(t, old[most-1]) > 0 {
@@ -166,17 +166,19 @@ func keepOldest(old []*live, t *live, most int) []*live {
 	return old[:min(len(old), most)]
 }
 
-// each is the mean over all tasks.
-func each(sum time.Duration, g *Group) time.Duration { return sum / time.Duration(max(1, g.Sum.Count)) }
+// perTask is the mean over all tasks of a group.
+func perTask(sum time.Duration, g *Group) time.Duration {
+	return sum / time.Duration(max(1, g.Sum.Count))
+}
 
-// slotsLocked fills in what the slots do. +checklocks:c.mu
+// slotsLocked adds the state of the slots. +checklocks:c.mu
 func (c *Collector) slotsLocked(s *page.State, since func(int64) time.Duration) {
 	slots := slices.SortedFunc(maps.Values(c.slots), func(a, b *slot) int {
 		return cmp.Or(cmp.Compare(a.group, b.group), cmp.Compare(a.index, b.index))
 	})
 	idle := "looking for work"
 	if n, _ := c.leftOut(); n > 0 {
-		idle = "nothing that is looked at"
+		idle = "no observed task"
 	}
 	for i, x := range slots {
 		p := page.Slot{Slot: i, Busy: x.share, State: idle}
@@ -192,7 +194,7 @@ func (c *Collector) slotsLocked(s *page.State, since func(int64) time.Duration) 
 	s.Workers = len(slots)
 }
 
-// waitsLocked says what a task waits for, if that is known. +checklocks:c.mu
+// waitsLocked returns what a task waits for; "" if that is not known. +checklocks:c.mu
 func (c *Collector) waitsLocked(t *live, state string) string {
 	if state != "bound" && state != "blocked" {
 		return ""
@@ -203,29 +205,29 @@ func (c *Collector) waitsLocked(t *live, state string) string {
 	if state == "blocked" {
 		return cmp.Or(map[uint8]string{
 			event.BlockedWait:       "its children",
-			event.BlockedUndeferred: "an undeferred child, or what WaitOn names",
-			event.BlockedWindow:     "its window: too many live children",
+			event.BlockedUndeferred: "an undeferred child, or the accesses of WaitOn",
+			event.BlockedWindow:     "the throttle: too many live children",
 			event.BlockedOutside:    "a function that Blocking runs",
-		}[t.reason], "an Unblock, or what Await has started")
+		}[t.reason], "an Unblock, or the operation of an Await")
 	}
 	return "an event"
 }
 
-// String says what a request is for.
+// String describes a request.
 func (r request) String() string {
 	peer, tag := int32(uint32(r.b)), int32(uint32(r.b>>32))
-	who, what := fmt.Sprint(peer), fmt.Sprint(tag)
+	rank, what := fmt.Sprint(peer), fmt.Sprint(tag)
 	if peer < 0 {
-		who = "any"
+		rank = "any"
 	}
 	if tag < 0 {
 		what = "any"
 	}
 	switch r.kind {
 	case event.SendPosted:
-		return fmt.Sprintf("a send to rank %s, tag %s", who, what)
+		return fmt.Sprintf("a send to rank %s, tag %s", rank, what)
 	case event.RecvPosted:
-		return fmt.Sprintf("a receive from rank %s, tag %s", who, what)
+		return fmt.Sprintf("a receive from rank %s, tag %s", rank, what)
 	case event.EpochClosing:
 		return fmt.Sprintf("a fence of window %d, epoch %d", uint32(r.b), r.c)
 	}
@@ -236,8 +238,7 @@ func (r request) String() string {
 	return "a " + name
 }
 
-// shortSite drops the directories that many places of a program have in common: all but the last
-// two.
+// shortSite removes the directories of a position, except for the last one.
 func shortSite(site string) string {
 	file, fn, ok := strings.Cut(site, " (")
 	parts := strings.Split(file, "/")
@@ -248,7 +249,7 @@ func shortSite(site string) string {
 	return file + " (" + shortName(fn)
 }
 
-// shortName is the function of a place, without the path of its package.
+// shortName is the function of a position, without the path of its package.
 func shortName(site string) string {
 	if _, fn, ok := strings.Cut(site, " ("); ok {
 		site = strings.TrimSuffix(fn, ")")

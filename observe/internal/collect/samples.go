@@ -12,20 +12,20 @@ import (
 	"weft/observe/internal/taskprof"
 )
 
-// Samples are the tasks that are over, for the profile.
+// Samples returns the tasks that are over, for the profile.
 func (c *Collector) Samples() (samples []taskprof.Sample, since time.Duration, notes []string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	kinds := c.scaled()
 	names := c.rec.Names()
-	ways := ways{names: names, families: families(names, uint32(names.Specs()))}
+	stacks := spawnStacks{names: names, families: families(names, uint32(names.Specs()))}
 	for _, spec := range slices.Sorted(maps.Keys(kinds)) {
 		if kinds[spec].Sum.Count == 0 {
 			continue
 		}
 		o := names.Origin(spec)
 		label, _ := c.nameLocked(spec)
-		s := taskprof.Sample{Name: label, Task: taskOf(o), Spawns: ways.to(spec), Times: kinds[spec].Sum}
+		s := taskprof.Sample{Name: label, Task: taskOf(o), Spawns: stacks.of(spec), Times: kinds[spec].Sum}
 		s.Times.Scale(c.rateLocked())
 		if len(s.Spawns) == 0 && o.Site != 0 {
 			s.Spawns = []taskprof.Spawn{{Stack: []uintptr{o.Site}}}
@@ -37,15 +37,15 @@ func (c *Collector) Samples() (samples []taskprof.Sample, since time.Duration, n
 
 func taskOf(o event.Origin) taskprof.Task { return taskprof.Task{Label: o.Label, Body: o.Body} }
 
-// ways finds out by which spawns tasks have come to be.
-type ways struct {
+// spawnStacks finds the chain of spawns that led to a task.
+type spawnStacks struct {
 	names    *event.Names
 	families map[event.Origin][]uint32
 }
 
-// to returns the spawn of the tasks of an origin, that of the task that spawned them, and so on, as
-// far as it is known.
-func (w *ways) to(spec uint32) (spawns []taskprof.Spawn) {
+// of returns the spawn of the tasks of an origin, then the spawn of the task that spawned them, and
+// so on, as far as they are known.
+func (w *spawnStacks) of(spec uint32) (spawns []taskprof.Spawn) {
 	for spec != 0 {
 		s := w.names.StackOf(w.stack(spec))
 		if s.PCs == nil {
@@ -56,21 +56,21 @@ func (w *ways) to(spec uint32) (spawns []taskprof.Spawn) {
 			x.By = taskOf(w.names.Origin(s.By))
 		}
 		spawns = append(spawns, x)
-		if spec = s.By; len(spawns) == mostSpawns {
+		if spec = s.By; len(spawns) == maxSpawns {
 			break
 		}
 	}
 	return spawns
 }
 
-// mostSpawns bounds how many tasks, one spawned by the other, a stack goes through (guess: who
-// nests deeper does so by a recursion, which is folded).
-const mostSpawns = 64
+// maxSpawns bounds the chain of spawns in a stack. It is a guess: deeper nesting comes from
+// recursion, which is folded.
+const maxSpawns = 64
 
-// stack is the number of the stack of an origin; zero if it is not known. Where tasks are sampled,
-// the one that spawned is mostly not recorded, and its stack is taken to be that of others of the
-// same label, line and body, if these have all come by one way.
-func (w *ways) stack(spec uint32) uint32 {
+// stack returns the number of the stack of an origin; zero if it is not known. If tasks are
+// sampled, the task that spawned is usually not recorded. Its stack is then assumed to be that of
+// recorded tasks with the same label, line and body, if they all have one stack.
+func (w *spawnStacks) stack(spec uint32) uint32 {
 	o := w.names.Origin(spec)
 	if o.Stack != 0 {
 		return o.Stack

@@ -10,12 +10,12 @@ import (
 	"weft/observe/internal/dist"
 )
 
-// scaled returns copies of what is known by origin, made to stand for the tasks that are not
-// recorded as well. Of the tasks of one label, line and body, the number of those that are recorded
-// and of those that are not is exact; what they have done, and by which stacks they were spawned,
-// is that of the recorded ones, as often as each stands for others, in the proportion of the two.
-// So the sums are right on average, and main tasks, which are always recorded, stand for
-// themselves. Of tasks of which none was recorded there is a number and nothing else.
+// scaled returns copies of the statistics by origin, scaled so that they also stand for the tasks
+// that are not recorded. A family is the tasks of one label, line and body. The numbers of recorded
+// and of other tasks of a family are exact. Their times and stacks are those of the recorded tasks:
+// each counts with its weight, times the ratio of all tasks of the family to the sum of the
+// weights. So the sums are right on average. Main tasks are always recorded, and stand for
+// themselves. If no task of a family was recorded, only the number of its tasks is known.
 // +checklocks:c.mu
 func (c *Collector) scaled() map[uint32]*Kind {
 	m := make(map[uint32]*Kind, len(c.kinds))
@@ -26,17 +26,18 @@ func (c *Collector) scaled() map[uint32]*Kind {
 		return m
 	}
 	skipped, names := c.rec.Skipped(), c.rec.Names()
-	specs := uint32(names.Specs()) // once: tasks of other origins may come at any time
+	specs := uint32(names.Specs()) // read once, because new origins may be added at any time
 	by := families(names, specs)
-	for spec := range specs { // in their order, so that the outcome is always the same
+	for spec := range specs { // in order, so that the result is deterministic
 		o := names.Origin(spec + 1)
 		o.Stack = 0
 		family := by[o]
 		if family[0] != spec+1 {
 			continue // the family has been done
 		}
-		// that there are; that the recorded ones stand for; of these
-		number, begun, over := int64(0), int64(0), int64(0)
+		number := int64(0) // tasks of the family
+		begun := int64(0)  // the sum of the weights of the recorded ones
+		over := int64(0)   // the part of begun that has been scaled below
 		for _, s := range family {
 			number += int64(skipped[s])
 			if k := m[s]; k != nil {
@@ -53,7 +54,7 @@ func (c *Collector) scaled() map[uint32]*Kind {
 		}
 		f := float64(number) / float64(begun)
 		for _, s := range family {
-			if k := m[s]; k != nil { // the numbers of all are rounded so that their sum is
+			if k := m[s]; k != nil { // rounded so that the sum of the counts is the rounded sum
 				before := times(over, f)
 				over += k.Sum.Count
 				k.multiply(f)
@@ -64,7 +65,7 @@ func (c *Collector) scaled() map[uint32]*Kind {
 	return m
 }
 
-// leftOut is how many tasks are not looked at, and how many there are. +checklocks:c.mu
+// leftOut returns the number of tasks that were not observed, and of all tasks. +checklocks:c.mu
 func (c *Collector) leftOut() (n, all int64) {
 	for _, k := range c.rec.Skipped() {
 		n += int64(k)
@@ -76,8 +77,7 @@ func (c *Collector) leftOut() (n, all int64) {
 	return n, all
 }
 
-// families are those of the first so many origins, by their numbers, that are alike but for the
-// stack.
+// families groups the origins with numbers up to specs that differ only in their stack.
 func families(names *event.Names, specs uint32) map[event.Origin][]uint32 {
 	m := map[event.Origin][]uint32{}
 	for spec := range specs {
@@ -90,7 +90,7 @@ func families(names *event.Names, specs uint32) map[event.Origin][]uint32 {
 
 func times(n int64, f float64) int64 { return int64(math.Round(float64(n) * f)) }
 
-// multiply makes what is known stand for so many times the tasks.
+// multiply makes k stand for f times as many tasks.
 func (k *Kind) multiply(f float64) {
 	k.Sum.Count = times(k.Sum.Count, f)
 	k.Sum.Scale(f)

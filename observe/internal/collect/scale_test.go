@@ -12,9 +12,9 @@ import (
 	"weft/internal/event"
 )
 
-// A report does not stop the tasks: new origins get their numbers while the counts of the known
-// ones are scaled.
-func TestScaledBesideNewOrigins(t *testing.T) {
+// A report does not stop the tasks: new origins get numbers while the counts of known origins are
+// scaled.
+func TestScaledWithNewOrigins(t *testing.T) {
 	c := New(0)
 	rec, err := event.New(event.Options{Sample: 10, Sinks: []event.Sink{c}})
 	require.NoError(t, err)
@@ -28,10 +28,10 @@ func TestScaledBesideNewOrigins(t *testing.T) {
 	}
 	all := make(chan struct{})
 	go func() { wg.Wait(); close(all) }()
-	for asking := true; asking; {
+	for running := true; running; {
 		select {
 		case <-all:
-			asking = false
+			running = false
 		default:
 		}
 		groups, _, _ := c.Groups()

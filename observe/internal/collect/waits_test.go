@@ -13,8 +13,8 @@ import (
 	"weft/internal/event"
 )
 
-// said is an event of a slot.
-type said struct {
+// slotEvent is an event of a slot.
+type slotEvent struct {
 	slot    int
 	at      int64
 	k       event.Kind
@@ -23,13 +23,13 @@ type said struct {
 
 const isReady = event.SpawnedReady << 48
 
-// A body that goes from one slot to another itself:
+// A body whose own waits move it from slot to slot:
 //
 //	slot 0  starts at 10, spawns 2 and 3, runs 2 on top from 20 to 30, waits for 3 from 35
-//	slot 1  goes on at 50, spawns 4, runs it on top from 70 to 80, spawns 5, which it runs undeferred
+//	slot 1  continues at 50, spawns 4, runs it on top from 70 to 80, spawns 5, which it runs undeferred
 //	        from 86 to 90, spawns 6, runs it on top from 92 to 95, is blocked from 96
-//	slot 0  goes on at 98, ends at 100
-var movesItself = []said{
+//	slot 0  continues at 98, ends at 100
+var movesItself = []slotEvent{
 	{0, 5, event.Spawned, 1, 0, isReady | event.SpawnedMain<<48},
 	{0, 10, event.Started, 1, 0, 0}, {0, 15, event.Spawned, 2, 1, isReady}, {0, 16, event.Spawned, 3, 1, isReady},
 	{2, 17, event.Started, 3, 0, 0}, {2, 49, event.Ended, 3, 0, event.EndedCompleted},
@@ -44,8 +44,9 @@ var movesItself = []said{
 	{0, 98, event.Resumed, 1, 0, 0}, {0, 100, event.Ended, 1, 0, event.EndedCompleted},
 }
 
-// A body that bodies on top of it take along: 3, on top of 2, to slot 1, and 4 back to slot 0.
-var isMoved = []said{
+// A body that is moved by bodies on top of it: by 3, on top of 2, to slot 1, and by 4 back to slot
+// 0.
+var isMoved = []slotEvent{
 	{0, 5, event.Spawned, 1, 0, isReady | event.SpawnedMain<<48},
 	{0, 10, event.Started, 1, 0, 0}, {0, 12, event.Spawned, 2, 1, isReady}, {0, 13, event.Spawned, 4, 1, isReady},
 	{0, 20, event.Started, 2, 1, 0}, {0, 21, event.Spawned, 3, 2, isReady}, {0, 25, event.Started, 3, 2, 0},
@@ -57,11 +58,11 @@ var isMoved = []said{
 	{0, 100, event.Ended, 1, 0, event.EndedCompleted},
 }
 
-// A task is counted once, with all that it has done, whichever slot's events come first.
+// A task is counted once, with all its times, whichever slot's events arrive first.
 func TestTasksOnManySlots(t *testing.T) {
 	for _, c := range []struct {
 		name  string
-		lines []said
+		lines []slotEvent
 		runs  []int64 // of tasks 1, 2, …
 		stops []stop  // of task 1
 	}{
@@ -88,11 +89,10 @@ func TestTasksOnManySlots(t *testing.T) {
 	}
 }
 
-// shuffled has the lines of each slot in their order, and a few of one slot before a few of
-// another.
-func shuffled(lines []said, seed uint64) (list []said) {
+// shuffled interleaves the lines of the slots at random, and keeps the order of each slot.
+func shuffled(lines []slotEvent, seed uint64) (list []slotEvent) {
 	r := rand.New(rand.NewPCG(seed, 1))
-	var slots [3][]said
+	var slots [3][]slotEvent
 	for _, l := range lines {
 		slots[l.slot] = append(slots[l.slot], l)
 	}
@@ -105,8 +105,8 @@ func shuffled(lines []said, seed uint64) (list []said) {
 	return list
 }
 
-// runAll gives the events to a collector, and returns the tasks.
-func runAll(t *testing.T, lines []said, tasks int) (list []*live) {
+// runAll passes the events to a collector, and returns the tasks.
+func runAll(t *testing.T, lines []slotEvent, tasks int) (list []*live) {
 	c := New(tasks)
 	rec, err := event.New(event.Options{Sinks: []event.Sink{c}, Every: time.Hour})
 	require.NoError(t, err)
@@ -129,7 +129,7 @@ func runAll(t *testing.T, lines []said, tasks int) (list []*live) {
 	return list
 }
 
-// A body that goes on and on keeps nothing for a graph that has no room for its task.
+// A long body keeps no marks once the graph has no room for its task.
 func TestMarksEndWithTheGraph(t *testing.T) {
 	c := New(1)
 	rec, err := event.New(event.Options{Sinks: []event.Sink{c}, Every: time.Hour})

@@ -1,10 +1,10 @@
 // SPDX-FileCopyrightText: The weft authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package dist keeps distributions of lengths of time: count, sum, least, most, and a histogram
-// from which quantiles are told within a sixteenth of their value. They are noted in ticks of some
-// clock, and told as durations, by the rate that is known of it then. The zero value is empty and
-// ready. A D has one writer at a time; nothing in it blocks or allocates.
+// Package dist keeps distributions of lengths of time: count, sum, minimum, maximum, and a
+// histogram, whose quantiles are accurate to a sixteenth of their value. Lengths are added in ticks
+// of a clock, and returned as durations, by the rate of the clock that is known then. The zero
+// value is an empty distribution. A D has one writer at a time; nothing in it blocks or allocates.
 package dist
 
 import (
@@ -14,8 +14,8 @@ import (
 )
 
 const (
-	sub     = 3 // bits: an octave is divided into 8 bins
-	buckets = (64 - sub) << sub
+	subBits = 3 // bits: an octave is divided into 8 bins
+	buckets = (64 - subBits) << subBits
 )
 
 // A D is a distribution.
@@ -27,8 +27,7 @@ type D struct {
 	bins      [buckets]uint64
 }
 
-// Add notes n times the same length of time. One below zero, which a clock that goes back can make,
-// counts as zero.
+// Add adds the length x, n times. A negative length, from a clock that went back, counts as zero.
 func (d *D) Add(x int64, n uint64) {
 	x = max(x, 0)
 	if d.N == 0 || x < d.low {
@@ -40,7 +39,7 @@ func (d *D) Add(x int64, n uint64) {
 	d.bins[bin(uint64(x))] += n
 }
 
-// Merge adds what o has noted.
+// Merge adds the lengths of o.
 func (d *D) Merge(o *D) {
 	if o.N == 0 {
 		return
@@ -56,7 +55,7 @@ func (d *D) Merge(o *D) {
 	}
 }
 
-// Multiply makes d stand for f times as much as it has noted.
+// Multiply multiplies the number of lengths by f.
 func (d *D) Multiply(f float64) {
 	times := func(n uint64) uint64 { return uint64(math.Round(float64(n) * f)) }
 	d.N, d.sum = times(d.N), int64(float64(d.sum)*f)
@@ -67,32 +66,32 @@ func (d *D) Multiply(f float64) {
 	}
 }
 
-func (d *D) told(x int64) time.Duration {
+func (d *D) duration(x int64) time.Duration {
 	if d.Rate == 0 {
 		return time.Duration(x)
 	}
 	return time.Duration(float64(x) * d.Rate)
 }
 
-// Sum is all of it.
-func (d *D) Sum() time.Duration { return d.told(d.sum) }
+// Sum is the sum of the lengths.
+func (d *D) Sum() time.Duration { return d.duration(d.sum) }
 
-// Min is the least; zero if there is nothing.
-func (d *D) Min() time.Duration { return d.told(d.low) }
+// Min is the minimum; zero if d is empty.
+func (d *D) Min() time.Duration { return d.duration(d.low) }
 
-// Max is the most.
-func (d *D) Max() time.Duration { return d.told(d.high) }
+// Max is the maximum; zero if d is empty.
+func (d *D) Max() time.Duration { return d.duration(d.high) }
 
-// Mean is the average; zero if there is nothing.
+// Mean is the average; zero if d is empty.
 func (d *D) Mean() time.Duration {
 	if d.N == 0 {
 		return 0
 	}
-	return d.told(d.sum / int64(d.N))
+	return d.duration(d.sum / int64(d.N))
 }
 
-// Quantile returns a duration that a share q of what was noted does not exceed, give or take a
-// sixteenth; never less than Min or more than Max.
+// Quantile returns a duration that a share q of the lengths does not exceed, accurate to a
+// sixteenth. It is never less than Min or more than Max.
 func (d *D) Quantile(q float64) time.Duration {
 	if d.N == 0 {
 		return 0
@@ -101,27 +100,27 @@ func (d *D) Quantile(q float64) time.Duration {
 	var seen uint64
 	for i, n := range &d.bins {
 		if seen += n; seen > rank {
-			return d.told(min(max(middle(i), d.low), d.high))
+			return d.duration(min(max(middle(i), d.low), d.high))
 		}
 	}
-	return d.told(d.high)
+	return d.duration(d.high)
 }
 
-// bin is the place of x: below 8 one for each number, then 8 for each octave.
+// bin returns the index of the bin of x: below 8 one bin for each number, then 8 for each octave.
 func bin(x uint64) int {
-	if x < 1<<sub {
+	if x < 1<<subBits {
 		return int(x)
 	}
-	e := bits.Len64(x) - 1 - sub
-	return (e+1)<<sub + int(x>>e)&(1<<sub-1)
+	e := bits.Len64(x) - 1 - subBits
+	return (e+1)<<subBits + int(x>>e)&(1<<subBits-1)
 }
 
-// middle is the middle of what is in a bin.
+// middle returns the middle of bin i.
 func middle(i int) int64 {
-	if i < 1<<sub {
+	if i < 1<<subBits {
 		return int64(i)
 	}
-	e := i>>sub - 1
-	low := uint64(1<<sub+i&(1<<sub-1)) << e
+	e := i>>subBits - 1
+	low := uint64(1<<subBits+i&(1<<subBits-1)) << e
 	return int64(low + (uint64(1)<<e)/2)
 }

@@ -13,7 +13,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// Every number is in a bin whose middle is within a sixteenth of it, and bins are in order.
+// The middle of a number's bin differs from the number by at most a sixteenth, and bins are in
+// order.
 func TestBins(t *testing.T) {
 	last := -1
 	for _, x := range []uint64{0, 1, 2, 7, 8, 9, 15, 16, 17, 31, 32, 33, 1000, 1 << 20, 1<<20 + 1, 1<<40 - 1, math.MaxInt64} {

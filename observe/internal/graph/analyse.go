@@ -8,24 +8,24 @@ import (
 	"time"
 )
 
-// Analysis is what the order of the tasks allows.
+// Analysis has the figures that follow from the order of the tasks.
 type Analysis struct {
-	Work time.Duration // what all tasks have run, together
-	// the longest chain of tasks that wait for each other: no number of slots is faster
+	Work time.Duration // the sum of the run times of all tasks
+	// Span is the longest chain of tasks that wait for each other. No number of slots is faster.
 	Span time.Duration
 	Wall time.Duration // from the first start to the last end
 
-	// Path is the chain that makes up the span, as places in Graph.Nodes, in order.
+	// Path is the chain that makes up the span, as indices of Graph.Nodes, in order.
 	Path []int
-	// Share is what each of these contributes to Span.
+	// Share is the contribution of each task of Path to Span.
 	Share []time.Duration
 
-	// Ignored is how many edges led to or from tasks that are not in the graph, or closed a cycle,
-	// which a complete record of a run has not.
+	// Ignored is the number of edges that lead to or from tasks that are not in the graph, or close
+	// a cycle. A complete recording of a run has no such edges.
 	Ignored int
 }
 
-// Parallelism is how many slots the program can use on average: work over span.
+// Parallelism is work divided by span: the number of slots that the program can use on average.
 func (a *Analysis) Parallelism() float64 {
 	if a.Span <= 0 {
 		return 0
@@ -40,19 +40,19 @@ type step struct {
 }
 
 // moments are the vertices of the analysis. Each node has one for its start, one for each of its
-// stops, and one for its end: a body goes on after a wait when its children are done, so that a
-// task is not one point.
+// stops, and one for its end. A task is not a single vertex, because a part of its body comes after
+// the children that the body has waited for.
 type moments struct {
 	g     *Graph
-	first []int32 // by node: its start. The end is the moment before the next node's start
+	first []int32 // by node: its start; the end is the moment before the next node's start
 	steps [][]step
 }
 
 func (m *moments) start(i int32) int32 { return m.first[i] }
 func (m *moments) end(i int32) int32   { return m.first[i+1] - 1 }
 
-// part returns the moment with which the part of i's body begins that was under way at a time, and
-// what it had run then, at most.
+// part returns the moment that begins the part of i's body at the time at, and how long, at most,
+// that part had run then.
 func (m *moments) part(i int32, at time.Duration) (moment int32, run time.Duration) {
 	n := &m.g.Nodes[i]
 	k, since, done, until := 0, n.Started, time.Duration(0), n.Run
@@ -70,8 +70,8 @@ func (m *moments) add(from, to int32, weight time.Duration) {
 	m.steps[from] = append(m.steps[from], step{to, weight})
 }
 
-// newMoments makes the vertices and their edges, and says how many edges of the graph it could not
-// use.
+// newMoments makes the vertices and their edges. It returns how many edges of the graph it could
+// not use.
 func newMoments(g *Graph) (m *moments, ignored int) {
 	m = &moments{g: g, first: make([]int32, len(g.Nodes)+1)}
 	for i := range g.Nodes {
@@ -79,7 +79,7 @@ func newMoments(g *Graph) (m *moments, ignored int) {
 	}
 	m.steps = make([][]step, m.first[len(g.Nodes)])
 	at := g.index()
-	told := make([]bool, len(g.Nodes)) // a message says when what the task is bound to is complete
+	received := make([]bool, len(g.Nodes)) // the edge of a message ends at the task's end
 	for _, e := range g.Edges {
 		from, ok1 := at[e.From]
 		to, ok2 := at[e.To]
@@ -97,9 +97,9 @@ func newMoments(g *Graph) (m *moments, ignored int) {
 				m.add(m.end(to), p+1, 0)
 			}
 		case Message:
-			// The sender need not be over: its message left while it ran.
+			// The sender need not be over: its message was sent while it ran.
 			m.add(m.start(from), m.end(to), g.Nodes[from].Run)
-			told[to] = true
+			received[to] = true
 		}
 	}
 	for i := range g.Nodes {
@@ -110,7 +110,7 @@ func newMoments(g *Graph) (m *moments, ignored int) {
 			v, before = v+1, s.Run
 		}
 		last := max(0, n.Run-before)
-		if !told[i] {
+		if !received[i] { // else the message says when the task ends
 			last += n.Bound
 		}
 		m.add(v, v+1, last)
@@ -118,7 +118,7 @@ func newMoments(g *Graph) (m *moments, ignored int) {
 	return m, ignored
 }
 
-// order returns the moments in an order in which no edge leads back. Those on cycles are not in it.
+// order returns the moments in a topological order. It leaves out moments on cycles.
 func (m *moments) order() []int32 {
 	in := make([]int32, len(m.steps))
 	for _, steps := range m.steps {
@@ -142,7 +142,7 @@ func (m *moments) order() []int32 {
 	return list
 }
 
-// Analyse finds work, span and critical path. Its time and memory are proportional to nodes and
+// Analyse computes work, span and critical path. Its time and memory are proportional to nodes and
 // edges.
 func (g *Graph) Analyse() *Analysis {
 	a := &Analysis{}
@@ -163,7 +163,7 @@ func (g *Graph) Analyse() *Analysis {
 	if len(order) < len(m.steps) {
 		a.Ignored++
 	}
-	// the latest that each moment can be, counted from its chain's beginning
+	// the length of the longest chain that ends at each moment
 	reach := make([]time.Duration, len(m.steps))
 	from := slices.Repeat([]int32{-1}, len(m.steps))
 	for _, v := range order {
@@ -184,7 +184,7 @@ func (g *Graph) Analyse() *Analysis {
 	return a
 }
 
-// trace walks the critical path back from its last moment.
+// trace follows the critical path back from its last moment.
 func (m *moments) trace(a *Analysis, from []int32, reach []time.Duration, v int32) {
 	node := func(v int32) int {
 		i, found := slices.BinarySearch(m.first, v)
@@ -198,7 +198,8 @@ func (m *moments) trace(a *Analysis, from []int32, reach []time.Duration, v int3
 		var d time.Duration
 		if u >= 0 {
 			d = reach[v] - reach[u]
-			if j := node(u); j != i { // what an edge weighs was run by the task that it comes from
+			if j := node(u); j != i {
+				// the weight of an edge is run time of the task at its beginning
 				if n := len(a.Path); n == 0 || a.Path[n-1] != i {
 					a.Path, a.Share = append(a.Path, i), append(a.Share, 0)
 				}
@@ -216,7 +217,7 @@ func (m *moments) trace(a *Analysis, from []int32, reach []time.Duration, v int3
 	slices.Reverse(a.Share)
 }
 
-// Round keeps three digits or so of a duration.
+// Round rounds a duration to about three digits.
 func Round(d time.Duration) time.Duration {
 	unit := time.Duration(1)
 	for d/unit >= 1000 {

@@ -1,17 +1,17 @@
 // SPDX-FileCopyrightText: The weft authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package graph is the graph of a task program that has run: its tasks with their times, and what
-// each had to wait for. It computes work, span and critical path, folds tasks with one label into
-// one, and writes the graph as DOT and as SVG, for which it has a layered layout of its own. It
-// knows nothing of where tasks come from.
+// Package graph has the task graph of a program that has run: its tasks with their times, and an
+// edge for each reason why a task waited for another one. It computes work, span and critical path,
+// folds tasks with one label into one, and writes the graph as DOT and as SVG, with its own layered
+// layout. It does not know where the tasks come from.
 //
 //	g := &graph.Graph{Nodes: …, Edges: …}
 //	a := g.Analyse()
 //	err := g.SVG(w, a, graph.Options{})
 //
-// Nothing in it is safe for concurrent use, and nothing blocks. A Graph is not changed once it is
-// made.
+// Nothing in this package is safe for concurrent use, and nothing blocks. A Graph does not change
+// after it has been made.
 package graph
 
 import (
@@ -19,14 +19,14 @@ import (
 	"time"
 )
 
-// A Graph is a set of tasks and what orders them.
+// A Graph is a set of tasks and the edges that order them.
 type Graph struct {
 	Nodes []Node
 	Edges []Edge
-	Notes []string // what was left out, a sentence each; every output repeats them
+	Notes []string // say what was left out, a sentence each; every output repeats them
 }
 
-// A Node is a task. Times are since some origin that all nodes share.
+// A Node is a task. Times are since an origin that all nodes share.
 type Node struct {
 	ID    uint64 // not zero
 	Label string
@@ -36,27 +36,27 @@ type Node struct {
 	Spawned, Started, Done time.Duration
 
 	Run   time.Duration // on a slot
-	Bound time.Duration // after the body, waiting for what is bound to the task
+	Bound time.Duration // after the body, waiting for bound events
 
-	// Stops are the moments in the body at which a wait for the children was over, in order.
+	// Stops are the moments in the body at which a wait for children was over, in order.
 	Stops []Stop
 }
 
-// A Stop ends a part of a body: what the body does afterwards comes after the children that it has
-// made before.
+// A Stop ends a part of a body. The next part of the body comes after the children that were
+// spawned before the Stop.
 type Stop struct {
 	At  time.Duration // when the wait was over
-	Run time.Duration // what the body had run until then, since its start
+	Run time.Duration // how long the body had run until then, since its start
 }
 
-// Kind says why the end of an edge comes after its beginning.
+// Kind says why the task at the end of an edge comes after the task at its beginning.
 type Kind uint8
 
 // The kinds of edges.
 const (
-	Order   Kind = iota // an access of To waits for one of From
+	Order   Kind = iota // an access of To waits for an access of From
 	Child               // From has spawned To
-	Message             // what To is bound to waits for something that From has sent
+	Message             // To is bound to a receive of a message that From has sent
 )
 
 var kinds = [...]string{Order: "order", Child: "child", Message: "message"}
@@ -74,7 +74,7 @@ type Edge struct {
 	Kind     Kind
 }
 
-// index returns the place of each node by its ID.
+// index returns the index of each node by its ID.
 func (g *Graph) index() map[uint64]int32 {
 	m := make(map[uint64]int32, len(g.Nodes))
 	for i := range g.Nodes {
@@ -83,7 +83,7 @@ func (g *Graph) index() map[uint64]int32 {
 	return m
 }
 
-// name is what a node is called in pictures.
+// name is the name of a node in pictures.
 func (n *Node) name() string {
 	if n.Label != "" {
 		return n.Label

@@ -50,22 +50,22 @@ func TestAnalyse(t *testing.T) {
 		{"chain", chain(), 10 * ms, 8 * ms, []int{0, 1, 2}, []time.Duration{1 * ms, 4 * ms, 3 * ms}, 0},
 		{"unknown ends", &Graph{Nodes: []Node{{ID: 1, Run: ms}}, Edges: []Edge{{1, 9, Order}, {9, 1, Order}, {1, 1, Order}}}, ms, ms, []int{0}, []time.Duration{ms}, 3},
 		{"cycle", &Graph{Nodes: []Node{{ID: 1, Run: ms}, {ID: 2, Run: ms}, {ID: 3, Run: ms}}, Edges: []Edge{{1, 2, Order}, {2, 1, Order}}}, 3 * ms, ms, []int{2}, []time.Duration{ms}, 1},
-		// main spawns a, waits, spawns b: the phases follow each other although no access orders a
-		// and b.
+		// main spawns a, waits, and spawns b. The phases follow each other although no access
+		// orders a and b.
 		{"phases", &Graph{Nodes: []Node{
 			{ID: 1, Run: 3 * ms, Done: 23 * ms, Stops: []Stop{{At: 11 * ms, Run: 1 * ms}}},
 			{ID: 2, Spawned: 1 * ms, Started: 1 * ms, Run: 10 * ms},
 			{ID: 3, Spawned: 12 * ms, Started: 12 * ms, Run: 10 * ms},
 		}, Edges: []Edge{{1, 2, Child}, {1, 3, Child}}}, 23 * ms, 22 * ms, []int{0, 1, 0, 2}, []time.Duration{1 * ms, 10 * ms, 1 * ms, 10 * ms}, 0},
-		// A receive that is posted early is bound for long; what it waits for is the sender.
+		// A receive that is posted early is bound for long. It waits for the sender.
 		{"message", &Graph{Nodes: []Node{
 			{ID: 1, Label: "recv", Run: 1 * ms, Bound: 50 * ms},
 			{ID: 2, Label: "compute", Run: 30 * ms},
 			{ID: 3, Label: "send", Run: 1 * ms},
 			{ID: 4, Label: "use", Run: 5 * ms},
 		}, Edges: []Edge{{2, 3, Order}, {3, 1, Message}, {1, 4, Order}}}, 37 * ms, 36 * ms, []int{1, 2, 0, 3}, []time.Duration{30 * ms, 1 * ms, 0, 5 * ms}, 0},
-		// Two tasks that send to each other make no cycle, since a message leaves before its sender
-		// is over.
+		// Two tasks that send to each other make no cycle, because a message is sent before its
+		// sender is over.
 		{"exchange", &Graph{Nodes: []Node{{ID: 1, Run: 2 * ms}, {ID: 2, Run: 3 * ms}}, Edges: []Edge{{1, 2, Message}, {2, 1, Message}}}, 5 * ms, 3 * ms, []int{1}, nil, 0},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -109,7 +109,8 @@ func random(rng *rand.Rand, n int) *Graph {
 	return g
 }
 
-// The span is what a recursion over all chains finds, and the shares of the path add up to it.
+// The span equals the result of a recursion over all chains, and the shares of the path add up to
+// it.
 func TestAnalyseAgainstRecursion(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 2))
 	for range 500 {
@@ -140,8 +141,8 @@ func TestAnalyseAgainstRecursion(t *testing.T) {
 	}
 }
 
-// Boxes of a layer do not overlap, lines lead downwards but for those that close a cycle, and all
-// is inside of the picture.
+// Boxes of a layer do not overlap. Lines lead downwards, except for those that close a cycle. All
+// boxes are inside the picture.
 func TestLayout(t *testing.T) {
 	rng := rand.New(rand.NewPCG(3, 4))
 	for range 40 {
@@ -149,18 +150,18 @@ func TestLayout(t *testing.T) {
 		a := g.Analyse()
 		for _, s := range []*shape{g.whole(a), g.folded(a)} {
 			l := &layout{}
-			*l = layout{spots: make([]spot, len(s.boxes)), chains: make([][]int32, len(s.lines)), turned: make([]bool, len(s.lines))}
+			*l = layout{items: make([]item, len(s.boxes)), chains: make([][]int32, len(s.lines)), reversed: make([]bool, len(s.lines))}
 			for i := range s.boxes {
-				l.spots[i].w = s.boxes[i].width()
+				l.items[i].w = s.boxes[i].width()
 			}
-			l.layer(s)
-			l.dummies(s)
-			l.cross()
-			l.place()
+			l.assignLayers(s)
+			l.addDummies(s)
+			l.orderLayers()
+			l.assignX()
 			for _, layer := range l.layers {
 				for i := 1; i < len(layer); i++ {
 					u, v := layer[i-1], layer[i]
-					require.GreaterOrEqual(t, l.spots[v].x-l.spots[u].x, l.apart(u, v)-1e-6)
+					require.GreaterOrEqual(t, l.items[v].x-l.items[u].x, l.distance(u, v)-1e-6)
 				}
 			}
 			for i, e := range s.lines {
@@ -168,10 +169,10 @@ func TestLayout(t *testing.T) {
 					continue
 				}
 				up, down := e.from, e.to
-				if l.turned[i] {
+				if l.reversed[i] {
 					up, down = down, up
 				}
-				require.Less(t, l.spots[up].layer, l.spots[down].layer)
+				require.Less(t, l.items[up].layer, l.items[down].layer)
 			}
 			p := l.picture(s, len(s.boxes))
 			for _, b := range p.boxes {
@@ -183,16 +184,16 @@ func TestLayout(t *testing.T) {
 	}
 }
 
-// The count of crossings is that of comparing all pairs.
+// The number of crossings is the same as by comparing all pairs.
 func TestCrossings(t *testing.T) {
 	rng := rand.New(rand.NewPCG(5, 6))
 	for range 300 {
 		l := &layout{layers: make([][]int32, 2)}
 		for k, n := range []int{1 + rng.IntN(6), 1 + rng.IntN(6)} {
 			for range n {
-				v := int32(len(l.spots))
-				l.spots = append(l.spots, spot{layer: k})
-				l.enter(v)
+				v := int32(len(l.items))
+				l.items = append(l.items, item{layer: k})
+				l.appendItem(v)
 			}
 		}
 		type pair struct{ a, b int }
@@ -200,8 +201,8 @@ func TestCrossings(t *testing.T) {
 		for _, v := range l.layers[1] {
 			for _, u := range l.layers[0] {
 				if rng.IntN(2) == 0 {
-					l.spots[v].up = append(l.spots[v].up, u)
-					edges = append(edges, pair{l.spots[u].at, l.spots[v].at})
+					l.items[v].up = append(l.items[v].up, u)
+					edges = append(edges, pair{l.items[u].pos, l.items[v].pos})
 				}
 			}
 		}
@@ -286,7 +287,7 @@ func requireXML(t *testing.T, text []byte) {
 	}
 }
 
-// Large graphs are folded, and drawing them one by one all the same ends.
+// Large graphs are folded. Drawing their tasks one by one also ends.
 func TestLarge(t *testing.T) {
 	g := sweepGraph(10, 6)
 	a := g.Analyse()
@@ -298,7 +299,7 @@ func TestLarge(t *testing.T) {
 	requireXML(t, whole.Bytes())
 }
 
-// An error of the writer is the caller's.
+// An error of the writer is returned to the caller.
 func TestWriteError(t *testing.T) {
 	g := sweepGraph(8, 4)
 	bad := errors.New("disk full")
@@ -310,7 +311,7 @@ type failing struct{ err error }
 
 func (f failing) Write([]byte) (int, error) { return 0, f.err }
 
-// A label can be anything: what is written is XML, and UTF-8, all the same.
+// A label can be any text: the output is legal XML and UTF-8.
 func TestLabelsThatAreNoText(t *testing.T) {
 	g := chain()
 	for i, label := range []string{"nul\x00", "escape\x1b[31m", "no UTF-8 \xff\xfe", "\ufffe]]>"} {

@@ -8,80 +8,82 @@ import (
 	"slices"
 )
 
-// The layout is Sugiyama's, in four steps, each of which can be read alone:
+// The layout is Sugiyama's, in four independent steps:
 //
-//	layers    edges that close cycles are turned around; then each box is below all that lead to it
-//	dummies   an edge that passes layers gets a place of its own in each
-//	cross     the order within the layers: boxes go to the average place of their neighbours, swept down and up
-//	place     x: as close to the neighbours' average as the order and the widths allow, which is a monotone regression
+//	assignLayers  reverses edges that close cycles; then each box is below all boxes that lead to it
+//	addDummies    gives an edge that passes layers a dummy item in each of them
+//	orderLayers   orders the layers: an item moves to the average position of its neighbours,
+//	              swept down and up
+//	assignX       computes x: as close to the neighbours' average as the order and the widths
+//	              allow, by a monotone regression
 //
 // Everything is deterministic: equal graphs give equal pictures.
 
-// point is a place in a picture.
+// point is a position in a picture.
 type point struct{ x, y float64 }
 
 // picture is a laid-out shape. Boxes are given by their centres.
 type picture struct {
 	width, height float64
-	boxes         []placed
-	// by line of the shape: the centres that it passes, from box to box. Empty for a loop
+	boxes         []placedBox
+	// by line of the shape: the centres that it passes, from box to box; empty for a loop
 	lines [][]point
 }
 
-type placed struct {
+type placedBox struct {
 	point
 	w, h float64
 }
 
 const (
-	boxHeight = 36
-	layerGap  = 34
-	boxGap    = 14
-	dummyGap  = 8
-	loopWidth = 56
-	margin    = 16
-	sweeps    = 8       // of cross and place; more changes little (looked at)
-	longest   = 24      // layers: a longer edge is drawn straight, without dummies
-	mostDummy = 1 << 15 // places of edges; beyond them all edges are drawn straight
+	boxHeight  = 36
+	layerGap   = 34
+	boxGap     = 14
+	dummyGap   = 8
+	loopWidth  = 56
+	margin     = 16
+	sweeps     = 8       // of orderLayers and assignX; more changed pictures little
+	maxChain   = 24      // layers: a longer edge is drawn straight, without dummies
+	maxDummies = 1 << 15 // dummies; with more, all further edges are drawn straight
 )
 
-// spot is a box or a dummy in its layer.
-type spot struct {
-	layer, at int     // at: place in the layer
-	w         float64 // width, zero for a dummy
-	loop      float64 // room on the right for an edge from the box to itself
-	x         float64
-	up, down  []int32 // neighbours in the layers above and below
-	key       float64 // scratch
+// item is a box or a dummy in its layer.
+type item struct {
+	layer, pos int     // pos: position in the layer
+	w          float64 // width, zero for a dummy
+	loop       float64 // room on the right for an edge from the box to itself
+	x          float64
+	up, down   []int32 // neighbours in the layers above and below
+	key        float64 // used by sortLayer
 }
 
 type layout struct {
-	spots  []spot
-	layers [][]int32
-	chains [][]int32 // by line: its spots from the upper end to the lower; nil: drawn straight
-	turned []bool    // by line
+	items    []item
+	layers   [][]int32
+	chains   [][]int32 // by line: its spots from the upper end to the lower; nil: drawn straight
+	reversed []bool    // by line
 }
 
 // arrange lays s out. width gives the width of a box.
 func arrange(s *shape, width func(*box) float64) *picture {
-	l := &layout{spots: make([]spot, len(s.boxes)), chains: make([][]int32, len(s.lines)), turned: make([]bool, len(s.lines))}
+	l := &layout{items: make([]item, len(s.boxes)), chains: make([][]int32, len(s.lines)), reversed: make([]bool, len(s.lines))}
 	for i := range s.boxes {
-		l.spots[i].w = width(&s.boxes[i])
+		l.items[i].w = width(&s.boxes[i])
 	}
 	for _, e := range s.lines {
 		if e.from == e.to {
-			l.spots[e.from].loop = loopWidth
+			l.items[e.from].loop = loopWidth
 		}
 	}
-	l.layer(s)
-	l.dummies(s)
-	l.cross()
-	l.place()
+	l.assignLayers(s)
+	l.addDummies(s)
+	l.orderLayers()
+	l.assignX()
 	return l.picture(s, len(s.boxes))
 }
 
-// layer turns edges that close cycles around and gives each box its layer.
-func (l *layout) layer(s *shape) {
+// assignLayers reverses edges that close cycles, and gives each box its layer.
+func (l *layout) assignLayers(s *shape) {
 	out := make([][]int32, len(s.boxes)) // lines by their upper end
 	for i, e := range s.lines {
 		if e.from != e.to {
@@ -94,7 +96,7 @@ func (l *layout) layer(s *shape) {
 		v    int32
 		next int
 	}
-	var order []int32 // boxes, those after which nothing comes first
+	var order []int32 // boxes in the finishing order of the search
 	for root := range s.boxes {
 		if colour[root] != white {
 			continue
@@ -113,7 +115,7 @@ func (l *layout) layer(s *shape) {
 			f.next++
 			switch to := s.lines[e].to; colour[to] {
 			case grey:
-				l.turned[e] = true
+				l.reversed[e] = true
 			case white:
 				colour[to] = grey
 				stack = append(stack, frame{v: to})
@@ -121,7 +123,7 @@ func (l *layout) layer(s *shape) {
 		}
 	}
 	ends := func(i int) (up, down int32) {
-		if e := s.lines[i]; l.turned[i] {
+		if e := s.lines[i]; l.reversed[i] {
 			return e.to, e.from
 		}
 		return s.lines[i].from, s.lines[i].to
@@ -136,43 +138,43 @@ func (l *layout) layer(s *shape) {
 	// The finishing order of the search, backwards, has every upper end before its lower ends.
 	for _, v := range slices.Backward(order) {
 		for _, u := range in[v] {
-			l.spots[v].layer = max(l.spots[v].layer, l.spots[u].layer+1)
+			l.items[v].layer = max(l.items[v].layer, l.items[u].layer+1)
 		}
 	}
 }
 
-// dummies fills the layers, and gives edges their places in them.
-func (l *layout) dummies(s *shape) {
+// addDummies fills the layers with the boxes, and with dummies for edges.
+func (l *layout) addDummies(s *shape) {
 	boxes := len(s.boxes)
 	depth := 0
-	for i := range l.spots {
-		depth = max(depth, l.spots[i].layer)
+	for i := range l.items {
+		depth = max(depth, l.items[i].layer)
 	}
 	l.layers = make([][]int32, depth+1)
-	for i := range l.spots {
-		l.enter(int32(i))
+	for i := range l.items {
+		l.appendItem(int32(i))
 	}
 	join := func(u, v int32) {
-		l.spots[u].down = append(l.spots[u].down, v)
-		l.spots[v].up = append(l.spots[v].up, u)
+		l.items[u].down = append(l.items[u].down, v)
+		l.items[v].up = append(l.items[v].up, u)
 	}
 	for i, e := range s.lines {
 		if e.from == e.to {
 			continue
 		}
 		u, v := e.from, e.to
-		if l.turned[i] {
+		if l.reversed[i] {
 			u, v = v, u
 		}
-		from, to := l.spots[u].layer, l.spots[v].layer
-		if to-from > longest || len(l.spots)-boxes > mostDummy {
+		from, to := l.items[u].layer, l.items[v].layer
+		if to-from > maxChain || len(l.items)-boxes > maxDummies {
 			continue
 		}
 		chain := []int32{u}
 		for k := from + 1; k < to; k++ {
-			d := int32(len(l.spots))
-			l.spots = append(l.spots, spot{layer: k})
-			l.enter(d)
+			d := int32(len(l.items))
+			l.items = append(l.items, item{layer: k})
+			l.appendItem(d)
 			join(chain[len(chain)-1], d)
 			chain = append(chain, d)
 		}
@@ -182,17 +184,17 @@ func (l *layout) dummies(s *shape) {
 }
 
 // enter puts a spot at the end of its layer.
-func (l *layout) enter(v int32) {
-	s := &l.spots[v]
-	s.at = len(l.layers[s.layer])
+func (l *layout) appendItem(v int32) {
+	s := &l.items[v]
+	s.pos = len(l.layers[s.layer])
 	l.layers[s.layer] = append(l.layers[s.layer], v)
 }
 
-// cross orders the layers so that few edges cross, and keeps the best order that it has seen.
-func (l *layout) cross() {
+// orderLayers orders the layers so that few edges cross. It keeps the best order that it has found.
+func (l *layout) orderLayers() {
 	best, fewest := l.order(), l.crossings()
 	for k := range sweeps {
-		l.sweep(k, l.sort)
+		l.sweep(k, l.sortLayer)
 		if n := l.crossings(); n < fewest {
 			best, fewest = l.order(), n
 		}
@@ -202,7 +204,7 @@ func (l *layout) cross() {
 	}
 	l.layers = best
 	for _, layer := range best {
-		l.number(layer)
+		l.renumber(layer)
 	}
 }
 
@@ -214,31 +216,31 @@ func (l *layout) order() [][]int32 {
 	return c
 }
 
-func (l *layout) number(layer []int32) {
+func (l *layout) renumber(layer []int32) {
 	for i, v := range layer {
-		l.spots[v].at = i
+		l.items[v].pos = i
 	}
 }
 
-// sort orders a layer by the average place of the neighbours on one side. What has none there stays
-// where it is.
-func (l *layout) sort(layer []int32, up bool) {
+// sortLayer orders a layer by the average position of the neighbours on one side. An item without
+// neighbours there keeps its position.
+func (l *layout) sortLayer(layer []int32, up bool) {
 	for _, v := range layer {
-		s := &l.spots[v]
-		s.key = float64(s.at)
+		s := &l.items[v]
+		s.key = float64(s.pos)
 		if near := s.near(up); len(near) > 0 {
 			s.key = 0
 			for _, u := range near {
-				s.key += float64(l.spots[u].at)
+				s.key += float64(l.items[u].pos)
 			}
 			s.key /= float64(len(near))
 		}
 	}
-	slices.SortStableFunc(layer, func(a, b int32) int { return cmp.Compare(l.spots[a].key, l.spots[b].key) })
-	l.number(layer)
+	slices.SortStableFunc(layer, func(a, b int32) int { return cmp.Compare(l.items[a].key, l.items[b].key) })
+	l.renumber(layer)
 }
 
-func (s *spot) near(up bool) []int32 {
+func (s *item) near(up bool) []int32 {
 	if up {
 		return s.up
 	}
@@ -251,23 +253,23 @@ func (l *layout) crossings() int {
 	for _, layer := range l.layers[1:] {
 		above := 0
 		for _, v := range layer {
-			for _, u := range l.spots[v].up {
-				above = max(above, l.spots[u].at+1)
+			for _, u := range l.items[v].up {
+				above = max(above, l.items[u].pos+1)
 			}
 		}
 		tree := make([]int, above+1)
 		total := 0
 		for _, v := range layer {
-			for _, u := range l.spots[v].up {
-				// those that came before and lead further to the right
+			for _, u := range l.items[v].up {
+				// total-left edges came before and lead further to the right
 				left := 0
-				for i := l.spots[u].at + 1; i > 0; i -= i & -i {
+				for i := l.items[u].pos + 1; i > 0; i -= i & -i {
 					left += tree[i]
 				}
 				n += total - left
 			}
-			for _, u := range l.spots[v].up {
-				for i := l.spots[u].at + 1; i <= above; i += i & -i {
+			for _, u := range l.items[v].up {
+				for i := l.items[u].pos + 1; i <= above; i += i & -i {
 					tree[i]++
 				}
 				total++
@@ -277,23 +279,24 @@ func (l *layout) crossings() int {
 	return n
 }
 
-// place finds x for all spots.
-func (l *layout) place() {
+// assignX computes x for all items.
+func (l *layout) assignX() {
 	for _, layer := range l.layers {
 		x := 0.0
 		for i, v := range layer {
 			if i > 0 {
-				x += l.apart(layer[i-1], v)
+				x += l.distance(layer[i-1], v)
 			}
-			l.spots[v].x = x
+			l.items[v].x = x
 		}
 	}
 	for k := range 2 * sweeps {
-		l.sweep(k, func(layer []int32, up bool) { l.pull(layer, up, k < 2*sweeps-2) })
+		l.sweep(k, func(layer []int32, up bool) { l.moveLayer(layer, up, k < 2*sweeps-2) })
 	}
 }
 
-// sweep takes all layers, by turns down, each with the one above, and up.
+// sweep calls take for all layers: downwards in even turns (up is true: compare with the layer
+// above), and upwards in odd turns.
 func (l *layout) sweep(turn int, take func(layer []int32, up bool)) {
 	layers := slices.All(l.layers)
 	if turn%2 != 0 {
@@ -304,9 +307,9 @@ func (l *layout) sweep(turn int, take func(layer []int32, up bool)) {
 	}
 }
 
-// apart is how far the centres of two neighbours in a layer must be from each other.
-func (l *layout) apart(u, v int32) float64 {
-	a, b := &l.spots[u], &l.spots[v]
+// distance is the least distance between the centres of two neighbours in a layer.
+func (l *layout) distance(u, v int32) float64 {
+	a, b := &l.items[u], &l.items[v]
 	gap := boxGap + a.loop
 	if a.w == 0 || b.w == 0 {
 		gap = dummyGap + a.loop
@@ -314,11 +317,12 @@ func (l *layout) apart(u, v int32) float64 {
 	return (a.w+b.w)/2 + gap
 }
 
-// pull moves the spots of a layer towards their neighbours: the least squares of the distances from
-// where they would like to be, with their order and the distances between them kept. With each
-// spot's x less the room that those on its left need at least, that is a monotone regression, which
-// pooling neighbours that are in the wrong order solves exactly.
-func (l *layout) pull(layer []int32, up, both bool) {
+// moveLayer moves the items of a layer towards the averages of their neighbours in other layers. It
+// minimizes the weighted squares of the distances to these averages, and keeps the order of the
+// items and the distances between them. After subtracting from each x the room that the items to
+// the left need at least, the problem is a monotone regression. Pooling adjacent violators solves
+// it exactly.
+func (l *layout) moveLayer(layer []int32, up, both bool) {
 	type pool struct {
 		sum, weight float64
 		n           int
@@ -328,10 +332,10 @@ func (l *layout) pull(layer []int32, up, both bool) {
 	rooms := make([]float64, len(layer))
 	for i, v := range layer {
 		if i > 0 {
-			room += l.apart(layer[i-1], v)
+			room += l.distance(layer[i-1], v)
 		}
 		rooms[i] = room
-		s := &l.spots[v]
+		s := &l.items[v]
 		want, weight := s.x, 0.1
 		near := s.near(up)
 		if both && len(near) == 0 {
@@ -340,11 +344,11 @@ func (l *layout) pull(layer []int32, up, both bool) {
 		if len(near) > 0 {
 			want, weight = 0, 1
 			for _, u := range near {
-				want += l.spots[u].x
+				want += l.items[u].x
 			}
 			want /= float64(len(near))
 			if s.w == 0 {
-				weight = 4 // straight edges look calm
+				weight = 4 // keeps long edges straight
 			}
 		}
 		pools = append(pools, pool{(want - room) * weight, weight, 1})
@@ -360,24 +364,24 @@ func (l *layout) pull(layer []int32, up, both bool) {
 	i := 0
 	for _, p := range pools {
 		for range p.n {
-			l.spots[layer[i]].x = p.sum/p.weight + rooms[i]
+			l.items[layer[i]].x = p.sum/p.weight + rooms[i]
 			i++
 		}
 	}
 }
 
-// picture turns spots into places.
+// picture converts items to positions.
 func (l *layout) picture(s *shape, boxes int) *picture {
 	left, right := 0.0, 0.0
-	for i := range l.spots {
-		p := &l.spots[i]
+	for i := range l.items {
+		p := &l.items[i]
 		if i == 0 {
 			left, right = p.x-p.w/2, p.x+p.w/2
 		}
 		left, right = min(left, p.x-p.w/2), max(right, p.x+p.w/2+p.loop)
 	}
 	at := func(v int32) point {
-		p := &l.spots[v]
+		p := &l.items[v]
 		return point{p.x - left + margin, margin + boxHeight/2 + float64(p.layer)*(boxHeight+layerGap)}
 	}
 	p := &picture{
@@ -386,7 +390,7 @@ func (l *layout) picture(s *shape, boxes int) *picture {
 		lines:  make([][]point, len(s.lines)),
 	}
 	for i := range boxes {
-		p.boxes = append(p.boxes, placed{at(int32(i)), l.spots[i].w, boxHeight})
+		p.boxes = append(p.boxes, placedBox{at(int32(i)), l.items[i].w, boxHeight})
 	}
 	for i, e := range s.lines {
 		switch {
@@ -397,7 +401,7 @@ func (l *layout) picture(s *shape, boxes int) *picture {
 			for _, v := range l.chains[i] {
 				p.lines[i] = append(p.lines[i], at(v))
 			}
-			if l.turned[i] {
+			if l.reversed[i] {
 				slices.Reverse(p.lines[i])
 			}
 		}

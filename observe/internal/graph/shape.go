@@ -12,7 +12,7 @@ import (
 	"time"
 )
 
-// shape is what is drawn: the tasks themselves, or groups of tasks with one label.
+// shape is what is drawn: a box for each task, or a box for the tasks with one label.
 type shape struct {
 	boxes []box
 	lines []line
@@ -20,13 +20,13 @@ type shape struct {
 
 // box is a node of a picture.
 type box struct {
-	name  string
-	tip   []string // what is told beside the name
-	style int      // by label
-	count int      // tasks in it
-	run   time.Duration
-	hot   time.Duration // its share of the span
-	onHot bool          // on the critical path
+	name     string
+	tip      []string // details beside the name
+	style    int      // by label
+	count    int      // tasks in it
+	run      time.Duration
+	share    time.Duration // its share of the span
+	critical bool          // on the critical path
 }
 
 // line is an edge of a picture.
@@ -34,10 +34,10 @@ type line struct {
 	from, to int32
 	kind     Kind
 	count    int
-	hot      bool
+	critical bool
 }
 
-// labels lists the names of all nodes, those with most run time first.
+// labels returns the names of all nodes, by run time in descending order, and the style of each.
 func (g *Graph) labels() (names []string, style map[string]int) {
 	run := map[string]time.Duration{}
 	for i := range g.Nodes {
@@ -53,7 +53,7 @@ func (g *Graph) labels() (names []string, style map[string]int) {
 	return names, style
 }
 
-// whole is a shape with a box for each task.
+// whole returns a shape with a box for each task.
 func (g *Graph) whole(a *Analysis) *shape {
 	s := &shape{}
 	_, style := g.labels()
@@ -63,13 +63,13 @@ func (g *Graph) whole(a *Analysis) *shape {
 	}
 	next := map[[2]int32]bool{}
 	for k, i := range a.Path {
-		s.boxes[i].onHot, s.boxes[i].hot = true, s.boxes[i].hot+a.Share[k]
+		s.boxes[i].critical, s.boxes[i].share = true, s.boxes[i].share+a.Share[k]
 		if k > 0 {
 			next[[2]int32{int32(a.Path[k-1]), int32(i)}] = true
 		}
 	}
 	at := g.index()
-	waits := make([]bool, len(g.Nodes)) // it is clear enough that these have been spawned
+	waits := make([]bool, len(g.Nodes)) // tasks with an Order edge; their Child edges are not drawn
 	for _, e := range g.Edges {
 		if to, ok := at[e.To]; ok && e.Kind == Order && at[e.From] != to {
 			waits[to] = true
@@ -79,8 +79,8 @@ func (g *Graph) whole(a *Analysis) *shape {
 	for _, e := range g.Edges {
 		from, ok1 := at[e.From]
 		to, ok2 := at[e.To]
-		l := line{from: from, to: to, kind: e.Kind, count: 1, hot: next[[2]int32{from, to}]}
-		if !ok1 || !ok2 || from == to || seen[l] || e.Kind == Child && waits[to] && !l.hot {
+		l := line{from: from, to: to, kind: e.Kind, count: 1, critical: next[[2]int32{from, to}]}
+		if !ok1 || !ok2 || from == to || seen[l] || e.Kind == Child && waits[to] && !l.critical {
 			continue
 		}
 		seen[l] = true
@@ -89,7 +89,7 @@ func (g *Graph) whole(a *Analysis) *shape {
 	return s
 }
 
-// folded is a shape with a box for each label.
+// folded returns a shape with a box for each label.
 func (g *Graph) folded(a *Analysis) *shape {
 	s := &shape{}
 	names, style := g.labels()
@@ -110,7 +110,7 @@ func (g *Graph) folded(a *Analysis) *shape {
 	hot := map[[2]int32]bool{}
 	for k, i := range a.Path {
 		b := int32(style[g.Nodes[i].name()])
-		s.boxes[b].onHot, s.boxes[b].hot = true, s.boxes[b].hot+a.Share[k]
+		s.boxes[b].critical, s.boxes[b].share = true, s.boxes[b].share+a.Share[k]
 		if k > 0 {
 			hot[[2]int32{int32(style[g.Nodes[a.Path[k-1]].name()]), b}] = true
 		}
@@ -124,7 +124,7 @@ func (g *Graph) folded(a *Analysis) *shape {
 			continue
 		}
 		f, t := int32(style[g.Nodes[from].name()]), int32(style[g.Nodes[to].name()])
-		count[line{from: f, to: t, kind: e.Kind, hot: hot[[2]int32{f, t}]}]++
+		count[line{from: f, to: t, kind: e.Kind, critical: hot[[2]int32{f, t}]}]++
 	}
 	ordered := map[int32]bool{}
 	for l := range count {
@@ -133,7 +133,7 @@ func (g *Graph) folded(a *Analysis) *shape {
 		}
 	}
 	for l, n := range count {
-		if l.kind == Child && ordered[l.to] && !l.hot {
+		if l.kind == Child && ordered[l.to] && !l.critical {
 			continue
 		}
 		l.count = n
@@ -148,23 +148,22 @@ func (g *Graph) folded(a *Analysis) *shape {
 	return s
 }
 
-// Options say how a graph is written.
+// Options configure the output of a graph.
 type Options struct {
-	// Title is written above the figures.
+	// Title is the first line of the picture.
 	Title string
 
-	// Most is how many tasks are drawn one by one. A graph with more is folded: all tasks with one
-	// label are one box.
-	// Zero means 400; a negative number folds always.
+	// Most is the number of tasks that are drawn one by one. A graph with more is folded: all tasks
+	// with one label are one box. Zero means 400; a negative number always folds.
 	Most int
 }
 
-const mostDrawn = 400 // tasks one by one; more is a wall of boxes (looked at)
+const maxDrawn = 400 // tasks that are drawn one by one; pictures with more were unreadable
 
-// shape chooses between tasks and labels, and returns the lines above the graph as well, which say
-// what the choice was.
+// shape chooses between tasks and labels. head is the lines above the graph, which include the
+// choice.
 func (g *Graph) shape(a *Analysis, o Options) (s *shape, head []string) {
-	most := cmp.Or(o.Most, mostDrawn)
+	most := cmp.Or(o.Most, maxDrawn)
 	head = append([]string{
 		cmp.Or(o.Title, "task graph"),
 		fmt.Sprintf("%s, %s; work %v, span %v: parallelism %.1f; %s on the critical path; %v from the first start to the last end",
@@ -187,7 +186,7 @@ func count(n int, what string) string {
 	return fmt.Sprintf("%d %ss", n, what)
 }
 
-// tip is what is told of a task beside its name.
+// tip returns the details of a task, without its name.
 func (n *Node) tip() []string {
 	t := []string{fmt.Sprintf("task %d", n.ID)}
 	if n.Site != "" {
@@ -203,12 +202,12 @@ func (n *Node) tip() []string {
 	return t
 }
 
-// groupTip is what is told of tasks with one label.
+// groupTip returns the details of the tasks with one label.
 func groupTip(b *box, sites map[string]bool) []string {
 	t := []string{count(b.count, "task")}
 	for i, s := range slices.Sorted(maps.Keys(sites)) {
 		if i == 3 {
-			t = append(t, fmt.Sprintf("and at %d other places", len(sites)-i))
+			t = append(t, fmt.Sprintf("and at %d other positions", len(sites)-i))
 			break
 		}
 		if s != "" {
@@ -216,13 +215,13 @@ func groupTip(b *box, sites map[string]bool) []string {
 		}
 	}
 	t = append(t, "run "+Round(b.run).String(), "run per task "+Round(b.run/time.Duration(max(1, b.count))).String())
-	if b.hot > 0 {
-		t = append(t, "on the critical path "+Round(b.hot).String())
+	if b.share > 0 {
+		t = append(t, "on the critical path "+Round(b.share).String())
 	}
 	return t
 }
 
-// caption is what stands in a box.
+// caption returns the two lines in a box.
 func (b *box) caption() (name, under string) {
 	if b.count > 1 {
 		return b.name, fmt.Sprintf("%d × %v", b.count, Round(b.run/time.Duration(b.count)))
@@ -232,7 +231,7 @@ func (b *box) caption() (name, under string) {
 
 func oneLine(s string) string { return strings.Join(strings.Fields(clean(s)), " ") }
 
-// clean makes any text one of DOT, which is UTF-8 and has no zeros.
+// clean makes any text legal in DOT: UTF-8 without zeros.
 func clean(s string) string {
 	return strings.ToValidUTF8(strings.ReplaceAll(s, "\x00", "\ufffd"), "\ufffd")
 }

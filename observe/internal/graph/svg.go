@@ -13,8 +13,7 @@ import (
 	"weft/internal/event"
 )
 
-// Colours. The fills are told apart also by who sees no difference between red and green: they
-// differ in lightness.
+// Colours. The fills differ in lightness, for readers who cannot distinguish red from green.
 var fills = []string{
 	"#a6cee3", "#fdbf6f", "#b2df8a", "#cab2d6", "#ffe08a", "#8dd3c7", "#fbb4ae", "#bcbddc", "#d9d9d9", "#c7e9b4", "#f2c6e2", "#e5c494",
 }
@@ -23,19 +22,20 @@ const (
 	hotColour  = "#c1121f" // the critical path
 	lineColour = "#667085"
 	charWidth  = 6.7 // of the picture's font, on average
-	mostName   = 30  // characters of a name in a box; the rest is in what a pointer over it shows
+	maxName    = 30  // characters of a name in a box; a pointer over the box shows the whole name
 )
 
-// looks are how edges are drawn, by kind: in a picture, in DOT, and what the legend calls them.
-var looks = [...]struct{ class, style, name string }{
+// lineStyles are the styles of edges, by kind: the class in SVG, the style in DOT, and the name in
+// the legend.
+var lineStyles = [...]struct{ class, style, name string }{
 	Order: {"l", "", "an access waits"}, Child: {"l c", "dotted", "spawns"}, Message: {"l m", "dashed", "a message"},
 }
 
-// head is the lines above a picture.
+// headLine is the height of a line above the picture.
 const headLine = 18
 
-// SVG writes the graph as a picture that needs nothing else: what a box is shows when a pointer is
-// over it.
+// SVG writes the graph as a self-contained picture. A pointer over a box shows the details of its
+// tasks.
 func (g *Graph) SVG(w io.Writer, a *Analysis, o Options) error {
 	b := bufio.NewWriter(w)
 	s, head := g.shape(a, o)
@@ -67,9 +67,9 @@ func (g *Graph) SVG(w io.Writer, a *Analysis, o Options) error {
 	legend.write(b, margin+headLine*float64(len(head)))
 
 	fmt.Fprintf(b, `<g transform="translate(%.1f %.1f)">`+"\n", shift, top)
-	for _, hot := range []bool{false, true} { // what is hot is drawn above the rest
+	for _, critical := range []bool{false, true} { // the critical path is drawn above the rest
 		for i, l := range s.lines {
-			if l.hot == hot {
+			if l.critical == critical {
 				writeLine(b, &l, p, i)
 			}
 		}
@@ -83,7 +83,7 @@ func (g *Graph) SVG(w io.Writer, a *Analysis, o Options) error {
 	for i := range s.boxes {
 		x, at := &s.boxes[i], p.boxes[i]
 		class := "b"
-		if x.onHot {
+		if x.critical {
 			class = "h"
 		}
 		name, under := x.caption()
@@ -105,8 +105,8 @@ func (b *box) width() float64 {
 
 // writeLine draws an edge from the border of one box to that of the other.
 func writeLine(b *bufio.Writer, l *line, p *picture, i int) {
-	class, end := looks[l.kind].class, "a"
-	if l.hot {
+	class, end := lineStyles[l.kind].class, "a"
+	if l.critical {
 		class, end = class+" x", "z"
 	}
 	var d strings.Builder
@@ -125,7 +125,7 @@ func writeLine(b *bufio.Writer, l *line, p *picture, i int) {
 		pts[len(pts)-1].y -= half
 		pts[0].x += lean(p.boxes[l.from], pts[0], pts[1])
 		pts[len(pts)-1].x += lean(p.boxes[l.to], pts[len(pts)-1], pts[len(pts)-2])
-		if !down { // beside its way down, if there is one
+		if !down { // shifted, so that it does not cover a line down between the same boxes
 			for k := range pts {
 				pts[k].x += 9
 			}
@@ -139,8 +139,8 @@ func writeLine(b *bufio.Writer, l *line, p *picture, i int) {
 	fmt.Fprintf(b, `<path class="%s" d="%s" marker-end="url(#%s)"/>`+"\n", class, d.String(), end)
 }
 
-// countAt is where the number of edges that a line stands for is written: near its beginning, so
-// that there and back do not write on each other.
+// countAt returns the position of the number of edges that a line stands for. It is near the line's
+// beginning, so that the numbers of the two directions do not overlap.
 func countAt(l *line, p *picture, i int) point {
 	if l.from == l.to {
 		q := p.boxes[l.from]
@@ -154,23 +154,22 @@ func countAt(l *line, p *picture, i int) point {
 	return at
 }
 
-// lean moves the end of an edge along the border of its box, towards where the edge goes, so that
+// lean moves the end of an edge along the border of its box, in the direction of the edge, so that
 // edges do not all meet in one point.
-func lean(q placed, end, next point) float64 {
+func lean(q placedBox, end, next point) float64 {
 	return max(-q.w/2+8, min(q.w/2-8, (next.x-end.x)*0.25))
 }
 
-// cut shortens a name, keeping its end, which tells more than the beginning where names are those
-// of functions.
+// cut shortens a name to its end, which is the informative part of a function's name.
 func cut(name string) string {
 	r := []rune(name)
-	if len(r) <= mostName {
+	if len(r) <= maxName {
 		return name
 	}
-	return "…" + string(r[len(r)-mostName+1:])
+	return "…" + string(r[len(r)-maxName+1:])
 }
 
-// legend says what the colours and lines mean.
+// legend explains the colours and lines.
 type legend struct {
 	entries       []entry
 	width, height float64
@@ -184,7 +183,7 @@ type entry struct {
 }
 
 const (
-	mostEntries = 12
+	maxEntries  = 12
 	legendWidth = 900.0
 	legendRow   = 20.0
 )
@@ -193,7 +192,7 @@ func (s *shape) legend(g *Graph) *legend {
 	l := &legend{}
 	names, _ := g.labels()
 	for i, name := range names {
-		if i == mostEntries {
+		if i == maxEntries {
 			l.entries = append(l.entries, entry{name: fmt.Sprintf("and %d more", len(names)-i), fill: "none"})
 			break
 		}
@@ -203,9 +202,9 @@ func (s *shape) legend(g *Graph) *legend {
 	for _, e := range s.lines {
 		has[e.kind] = true
 	}
-	for k, look := range looks {
+	for k, style := range lineStyles {
 		if has[Kind(k)] {
-			l.entries = append(l.entries, entry{name: look.name, line: look.class})
+			l.entries = append(l.entries, entry{name: style.name, line: style.class})
 		}
 	}
 	l.entries = append(l.entries, entry{name: "critical path", line: "l x"})
@@ -251,17 +250,17 @@ func (g *Graph) DOT(w io.Writer, a *Analysis, o Options) error {
 		x := &s.boxes[i]
 		name, under := x.caption()
 		more := ""
-		if x.onHot {
+		if x.critical {
 			more = fmt.Sprintf(", color=%q, penwidth=3", hotColour)
 		}
 		fmt.Fprintf(b, "  n%d [label=%s, tooltip=%s, fillcolor=%q%s];\n", i, quote(name+"\n"+under), quote(strings.Join(x.tip, "\n")), fills[x.style%len(fills)], more)
 	}
 	for _, l := range s.lines {
 		var more []string
-		if style := looks[l.kind].style; style != "" {
+		if style := lineStyles[l.kind].style; style != "" {
 			more = append(more, "style="+style)
 		}
-		if l.hot {
+		if l.critical {
 			more = append(more, fmt.Sprintf("color=%q, penwidth=3", hotColour))
 		}
 		if l.count > 1 {
@@ -277,7 +276,7 @@ func (g *Graph) DOT(w io.Writer, a *Analysis, o Options) error {
 	return b.Flush()
 }
 
-// quote is a quoted string of DOT, in which only the quote and the backslash are special.
+// quote returns a quoted string of DOT, in which only the quote and the backslash are special.
 func quote(s string) string {
 	s = strings.NewReplacer(`\`, `\\`, `"`, `\"`, "\n", `\n`).Replace(clean(s))
 	return `"` + s + `"`

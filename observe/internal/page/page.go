@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: The weft authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package page is the live page: what it shows, as data, and the document that shows it, which
-// needs nothing from elsewhere.
+// Package page is the live page: its data, and the document that shows the data. The document loads
+// nothing from other servers.
 package page
 
 import (
@@ -10,12 +10,12 @@ import (
 	"time"
 )
 
-// HTML is the document. It asks for state.json beside it, once a second.
+// HTML is the document. It requests state.json, relative to its own path, once a second.
 //
 //go:embed page.html
 var HTML []byte
 
-// State is what is shown. Durations are in nanoseconds.
+// State is the data of the page. Durations are in nanoseconds.
 type State struct {
 	Program string        `json:"program"`
 	PID     int           `json:"pid"`
@@ -23,7 +23,7 @@ type State struct {
 	Watched time.Duration `json:"watched"`
 	Stopped bool          `json:"stopped"`
 	Notes   []string      `json:"notes"`
-	Graph   bool          `json:"graph"` // is kept
+	Graph   bool          `json:"graph"` // tasks are kept for the graph
 	Rank    int           `json:"rank"`  // of this process, if there are Ports
 	Ports   []int         `json:"ports"` // of the pages of all ranks, if they are known
 
@@ -36,7 +36,7 @@ type State struct {
 	Labels []Label `json:"labels"`
 }
 
-// Tasks is how many tasks are in which state.
+// Tasks is the number of tasks in each state.
 type Tasks struct {
 	Waiting int64 `json:"waiting"` // for accesses
 	Ready   int64 `json:"ready"`   // for a slot
@@ -46,11 +46,11 @@ type Tasks struct {
 	Over    int64 `json:"over"`
 }
 
-// Slot is what a slot does.
+// Slot is the state of a slot.
 type Slot struct {
 	Slot  int           `json:"slot"`
-	State string        `json:"state"` // running, parked or looking
-	Task  uint64        `json:"task"`  // that it runs; zero: none
+	State string        `json:"state"` // running, parked, or why the slot is idle
+	Task  uint64        `json:"task"`  // the task that it runs; zero if it runs none
 	Label string        `json:"label"`
 	Since time.Duration `json:"since"`
 	Busy  float64       `json:"busy"` // share of the last second or so in bodies
@@ -62,7 +62,7 @@ type Point struct {
 	N float64 `json:"n"` // tasks per second
 }
 
-// Old is a task that is not over.
+// Old is one of the oldest tasks that are not over.
 type Old struct {
 	Task  uint64        `json:"task"`
 	Label string        `json:"label"`
@@ -70,13 +70,13 @@ type Old struct {
 	State string        `json:"state"`
 	Age   time.Duration `json:"age"`
 	Since time.Duration `json:"since"` // in this state
-	Waits string        `json:"waits"` // for what, if that is known
+	Waits string        `json:"waits"` // what the task waits for; empty if that is not known
 }
 
-// Label is what tasks with one label have done.
+// Label has the statistics of the tasks with one label.
 type Label struct {
 	Label   string        `json:"label"`
-	Site    string        `json:"site"` // of the first of them
+	Site    string        `json:"site"` // of the first task
 	Tasks   int64         `json:"tasks"`
 	Run     time.Duration `json:"run"`
 	RunMean time.Duration `json:"runMean"`

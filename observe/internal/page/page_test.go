@@ -13,8 +13,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// function returns the text of a function, or constant, of the document, which ends where the next
-// one begins.
+// function returns the text of a function or constant of the document. The text ends where the next
+// function or constant begins.
 func function(t *testing.T, begin string) string {
 	_, rest, ok := strings.Cut(string(HTML), "\n"+begin)
 	require.True(t, ok, begin)
@@ -23,8 +23,8 @@ func function(t *testing.T, begin string) string {
 	return begin + rest[:end[0]] + "\n"
 }
 
-// Numbers and times are written as people write them. It needs something that runs the document's
-// script.
+// Numbers and times are written as people write them. The test needs a program that runs the
+// document's script.
 func TestNumbersOfThePage(t *testing.T) {
 	node, err := exec.LookPath("node")
 	if err != nil {

@@ -1,15 +1,14 @@
 // SPDX-FileCopyrightText: The weft authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package taskprof makes a profile for go tool pprof of where tasks spend their time.
+// Package taskprof writes profiles for go tool pprof that show where tasks spend their time.
 //
-// A sample is a set of tasks with one label that were spawned in one way, and its frames are those
-// of a call, as if a spawn called the task: innermost the task itself, around it the functions from
-// the spawn to the body that it was called in, around these the task of that body, and so on to who
-// called Run. So "flat" is by task and "cum" by what has spawned, as people know it from functions.
-// A task that has a label is a frame of its own, "task LABEL", at the line of its body, since
-// bodies of several labels may be one function; one that has none is its body. The values are in
-// Types.
+// A sample is a set of tasks with one label and one stack of spawns. Its frames are those of a
+// call, as if a spawn called the task: first the task itself, then the functions from the spawn out
+// to the body that called it, then the task of that body, and so on to the caller of Run. So "flat"
+// is by task and "cum" by spawner, as it is for functions. A task with a label has the frame "task
+// LABEL" at the line of its body, because tasks with several labels may have one function as body.
+// The frame of a task without a label is its body. The values are in Types.
 package taskprof
 
 import (
@@ -24,22 +23,22 @@ import (
 	"github.com/google/pprof/profile"
 )
 
-// Times is what a set of tasks has done.
+// Times are the sums of the times of a set of tasks.
 type Times struct {
 	Count   int64
 	Run     time.Duration // on a slot
-	Deps    time.Duration // spawned, waiting for accesses
-	Ready   time.Duration // may run, waiting for a slot
+	Deps    time.Duration // after the spawn, waiting for accesses
+	Ready   time.Duration // waiting for a slot
 	Blocked time.Duration // in the body, waiting without a slot
-	Comm    time.Duration // after the body, waiting for what is bound: messages, fences, events
+	Comm    time.Duration // after the body, waiting for bound messages, fences and events
 }
 
-// Add adds up.
+// Add adds o to t.
 func (t *Times) Add(o *Times) {
 	t.AddMany(o, 1)
 }
 
-// AddMany adds n of the same.
+// AddMany adds o to t, n times.
 func (t *Times) AddMany(o *Times, n int64) {
 	d := time.Duration(n)
 	t.Count += o.Count * n
@@ -50,7 +49,7 @@ func (t *Times) AddMany(o *Times, n int64) {
 	t.Comm += o.Comm * d
 }
 
-// Scale turns ticks into nanoseconds.
+// Scale multiplies all times by rate: it converts ticks to nanoseconds, for example.
 func (t *Times) Scale(rate float64) {
 	for _, d := range []*time.Duration{&t.Run, &t.Deps, &t.Ready, &t.Blocked, &t.Comm} {
 		*d = time.Duration(float64(*d) * rate)
@@ -61,7 +60,7 @@ func (t *Times) values() []int64 {
 	return []int64{t.Count, int64(t.Run), int64(t.Deps), int64(t.Ready), int64(t.Blocked), int64(t.Comm)}
 }
 
-// Types are the values of a sample: what go tool pprof takes as -sample_index.
+// Types are the names and units of a sample's values. go tool pprof -sample_index takes the names.
 var Types = []struct{ Name, Unit string }{
 	{"tasks", "count"},
 	{"run", "nanoseconds"},
@@ -71,7 +70,7 @@ var Types = []struct{ Name, Unit string }{
 	{"comm", "nanoseconds"},
 }
 
-// A Task is what tasks of one kind are.
+// A Task is the label and body of tasks of one kind.
 type Task struct {
 	Label string  // may be empty
 	Body  uintptr // program counter of the function; zero if there is none
@@ -79,32 +78,31 @@ type Task struct {
 
 // A Spawn is a call of Spawn, or of Run.
 type Spawn struct {
-	// of the call, innermost first, as runtime.Callers gives it; the outermost is the body of By,
-	// or within it
+	// Stack is that of the call, innermost frame first, as runtime.Callers returns it. The
+	// outermost frame is the body of By, or within it.
 	Stack []uintptr
-	By    Task // the zero one if it was no task
+	By    Task // the task that called; zero if none did
 }
 
 // A Sample is a set of tasks.
 type Sample struct {
-	Name string // what tasks of the kind are called: not empty
+	Name string // of the tasks; not empty
 	Task Task
-	// how they came to be: the spawn of the task, that of the task that called it, and so on, as
-	// far as it is known
+	// Spawns are the spawn of the task, then the spawn of the task that called it, and so on, as
+	// far as they are known.
 	Spawns []Spawn
 	Times  Times
 }
 
-// A Header says what the profile is of.
+// A Header describes the profile.
 type Header struct {
-	Program  string // what the program is called
+	Program  string // name of the program
 	Start    time.Time
 	Duration time.Duration
 	Comments []string
 }
 
-// Write makes a profile and writes it compressed, as go tool pprof wants it. Equal input makes
-// equal profiles.
+// Write writes a compressed profile for go tool pprof. Equal input makes equal profiles.
 func Write(w io.Writer, h Header, samples []Sample) error {
 	p := &profile.Profile{
 		TimeNanos:         h.Start.UnixNano(),
@@ -117,9 +115,9 @@ func Write(w io.Writer, h Header, samples []Sample) error {
 	for _, t := range Types {
 		p.SampleType = append(p.SampleType, &profile.ValueType{Type: t.Name, Unit: t.Unit})
 	}
-	// Without a mapping, the tool looks for a binary.
+	// Without a mapping, the tool searches for a binary.
 	p.Mapping = []*profile.Mapping{{ID: 1, File: h.Program, HasFunctions: true, HasFilenames: true, HasLineNumbers: true, HasInlineFrames: true}}
-	b := builder{p: p, functions: map[function]*profile.Function{}, locations: map[place]*profile.Location{}, samples: map[string]*profile.Sample{}}
+	b := builder{p: p, functions: map[function]*profile.Function{}, locations: map[sourceLine]*profile.Location{}, samples: map[string]*profile.Sample{}}
 	samples = slices.Clone(samples)
 	slices.SortStableFunc(samples, func(x, y Sample) int {
 		return cmp.Or(cmp.Compare(x.Name, y.Name), slices.CompareFunc(x.Spawns, y.Spawns, func(a, b Spawn) int { return slices.Compare(a.Stack, b.Stack) }))
@@ -137,8 +135,8 @@ type function struct {
 	name, file string
 }
 
-// place is a line of a function.
-type place struct {
+// sourceLine is a line of a function.
+type sourceLine struct {
 	function
 	line int
 }
@@ -146,8 +144,8 @@ type place struct {
 type builder struct {
 	p         *profile.Profile
 	functions map[function]*profile.Function
-	locations map[place]*profile.Location
-	samples   map[string]*profile.Sample // by name and locations, in words
+	locations map[sourceLine]*profile.Location
+	samples   map[string]*profile.Sample // by name and locations, encoded as a string
 }
 
 func (b *builder) add(s *Sample) {
@@ -159,7 +157,7 @@ func (b *builder) add(s *Sample) {
 		key = binary.AppendUvarint(append(key, 0), l.ID)
 	}
 	values := s.Times.values()
-	if x := b.samples[string(key)]; x != nil { // from other places in the runtime of tasks
+	if x := b.samples[string(key)]; x != nil { // the stacks differ only in frames of the runtime
 		for i, v := range values {
 			x.Value[i] += v
 		}
@@ -170,7 +168,7 @@ func (b *builder) add(s *Sample) {
 	b.p.Sample = append(b.p.Sample, x)
 }
 
-// frames are those of a sample, innermost first.
+// frames returns the frames of a sample, innermost first.
 func (s *Sample) frames() []runtime.Frame {
 	list := s.Task.frames()
 	if len(list) == 0 {
@@ -188,11 +186,11 @@ func (s *Sample) frames() []runtime.Frame {
 	return list
 }
 
-// frames are the frame that stands for a task.
+// frames returns the frame of a task, or nothing for a task without label and body.
 func (t Task) frames() []runtime.Frame {
 	var f runtime.Frame
 	if t.Body != 0 {
-		// as if it were a call at the body's beginning
+		// the address after a call at the beginning of the body
 		f, _ = runtime.CallersFrames([]uintptr{t.Body + 1}).Next()
 	}
 	switch {
@@ -204,10 +202,10 @@ func (t Task) frames() []runtime.Frame {
 	return []runtime.Frame{f}
 }
 
-// location is a place of its own for each function and line: frames that the compiler has put into
-// one are told apart.
+// location returns the location of a function and line. Frames that the compiler has inlined into
+// one function have different locations.
 func (b *builder) location(f runtime.Frame) *profile.Location {
-	key := place{function{f.Function, f.File}, f.Line}
+	key := sourceLine{function{f.Function, f.File}, f.Line}
 	l := b.locations[key]
 	if l == nil {
 		l = &profile.Location{ID: uint64(len(b.p.Location) + 1), Mapping: b.p.Mapping[0], Line: []profile.Line{{Function: b.function(f), Line: int64(f.Line)}}}
@@ -228,8 +226,8 @@ func (b *builder) function(f runtime.Frame) *profile.Function {
 	return fn
 }
 
-// Frames are the frames of a stack that are the program's: from who called a method that spawns,
-// down to the body that did.
+// Frames returns the program's frames of a stack: from the caller of a method that spawns out to
+// the body.
 func Frames(stack []uintptr) []runtime.Frame {
 	if len(stack) == 0 {
 		return nil
@@ -240,9 +238,9 @@ func Frames(stack []uintptr) []runtime.Frame {
 		f, more := it.Next()
 		switch {
 		case f.Function == "" || f.Function == "runtime.goexit":
-		case ours(f.Function):
+		case ofRuntime(f.Function):
 			if len(list) > 0 {
-				return list // the runtime of tasks, which has called the body
+				return list // the runtime, which has called the body
 			}
 		default:
 			list = append(list, f)
@@ -253,8 +251,8 @@ func Frames(stack []uintptr) []runtime.Frame {
 	}
 }
 
-// ours reports whether a function is of the packages that make tasks. Tests of these are programs
-// like others.
-func ours(name string) bool {
+// ofRuntime reports whether a function belongs to the packages that run tasks. Tests of these
+// packages count as programs.
+func ofRuntime(name string) bool {
 	return (strings.HasPrefix(name, "weft/task.") || strings.HasPrefix(name, "weft/task/internal/")) && !strings.Contains(name, ".Test") && !strings.Contains(name, ".Benchmark") && !strings.Contains(name, ".Example")
 }
