@@ -12,7 +12,7 @@ import (
 	"weft/rma"
 )
 
-// Each rank adds its number to rank 0's memory, and rank 0 looks after the fence.
+// Each rank adds its number to rank 0's memory, and rank 0 reads the sum after the fence.
 func Example() {
 	err := comm.Run(context.Background(), comm.Config{Ranks: 4}, func(c *comm.Comm) error {
 		w, mine, err := rma.Allocate[int](c, 1)

@@ -50,7 +50,7 @@ func TestGrowth(t *testing.T) {
 		}},
 	} {
 		for way, ranks := range map[string]int{"together": 2, "apart": 2, "alone": 1} {
-			// where it is alone nobody looks while it waits: its cost can be compared
+			// a rank that is alone does not poll while it waits, so its cost can be compared
 			t.Run(fmt.Sprint(name, ", ", way), func(t *testing.T) {
 				as := ways[way]
 				if as == nil {
