@@ -36,8 +36,8 @@ import (
 // in the same browser cannot read this page.
 //
 // The page loads nothing from other servers. Requests cost tasks nothing, however frequent they
-// are. The page shows labels, source positions and the name of the program: serve it only to people
-// who may know them.
+// are. The page shows labels, source positions and the name of the program: serve it only to
+// people who may know them.
 func (o *Observer) Handler() http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /{$}", func(w http.ResponseWriter, _ *http.Request) {

@@ -35,7 +35,7 @@ func (k *kept) Close() error             { return nil }
 func (k *kept) of(p event.Location) (l []string) {
 	for _, r := range k.recs[p] {
 		switch r.Kind() {
-		case event.Parked, event.Unparked, event.SlotTaken, event.SlotGiven:
+		case event.Parked, event.Unparked, event.SlotTaken, event.SlotReleased:
 			continue
 		}
 		l = append(l, r.Kind().String())
@@ -96,7 +96,7 @@ func BenchmarkTraced(b *testing.B) {
 // A recording has the requested kinds of trace events, and no others. If tasks are sampled, it has
 // no trace event of a task that is not recorded.
 func TestEventsThatAreWanted(t *testing.T) {
-	ofSlots := event.Of(event.Parked, event.Unparked, event.SlotTaken, event.SlotGiven)
+	ofSlots := event.Of(event.Parked, event.Unparked, event.SlotTaken, event.SlotReleased)
 	record := func(opt event.Options) (seen map[event.Kind]int) {
 		k := &kept{}
 		opt.Sinks = []event.Sink{k}
@@ -128,7 +128,7 @@ func TestEventsThatAreWanted(t *testing.T) {
 		return seen
 	}
 	all := record(event.Options{})
-	for _, k := range []event.Kind{event.Started, event.Blocked, event.Resumed, event.Released, event.SlotGiven, event.HoldDown} {
+	for _, k := range []event.Kind{event.Started, event.Blocked, event.Resumed, event.Released, event.SlotReleased, event.HoldDown} {
 		require.NotZero(t, all[k], k)
 		require.Equal(t, map[event.Kind]int{k: all[k]}, record(event.Options{Wants: event.Of(k)}))
 	}

@@ -221,7 +221,7 @@ func (t *Task) awaitSlot() {
 
 // handOver starts a spare goroutine on s.
 func (s *slot) handOver() {
-	s.tellSlot(event.SlotGiven, 0)
+	s.tellSlot(event.SlotReleased, 0)
 	s.Leave()
 	s.rt.spares.run(s)
 }

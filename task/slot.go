@@ -57,7 +57,7 @@ func (s *slot) loop() {
 func (s *slot) pass(t *Task) {
 	s.flushBefore(t.parent())
 	t.node.Flags &^= flagResuming
-	s.tellSlot(event.SlotGiven, t.id)
+	s.tellSlot(event.SlotReleased, t.id)
 	s.Leave()
 	t.parker.wake.Send(s)
 }

@@ -31,7 +31,7 @@ type watch struct {
 
 // newWatch begins to observe, if the flags say so.
 func newWatch(cfg *conf.Watch, annotate bool) (*watch, error) {
-	if !cfg.Wanted() {
+	if !cfg.Requested() {
 		return nil, nil
 	}
 	kept := 0

@@ -146,7 +146,7 @@ var table = [kinds - 1]Info{
 		word(0, "main", Task)}},
 
 	{SlotTaken, "slot-taken", groupSlot, "a goroutine takes the slot", nil},
-	{SlotGiven, "slot-given", groupSlot, "the goroutine hands the slot to the goroutine of task {task}, or to a spare goroutine", ofTask},
+	{SlotReleased, "slot-given", groupSlot, "the goroutine hands the slot to the goroutine of task {task}, or to a spare goroutine", ofTask},
 	{Stolen, "stolen", groupSlot, "the slot takes {count} tasks from slot {victim}, the first of them task {task}", []Field{
 		word(0, "task", Task), word(1, "victim", Slot), word(2, "count", Number)}},
 	{Parked, "parked", groupSlot, "the slot has found no work and parks", nil},
@@ -224,7 +224,7 @@ const (
 
 	// Slots.
 	SlotTaken
-	SlotGiven
+	SlotReleased
 	Stolen
 	Parked
 	Unparked

@@ -69,7 +69,7 @@ func good() []line {
 		on(slot1, event.Unparked), on(slot1, event.Stolen, 2, 0, 1), on(slot1, event.Started, 2), on(slot1, event.HoldUp, 2),
 		on(rank0, event.RecvPosted, 9), on(rank0, event.Bound, 9, 2), on(slot1, event.Ended, 2, 1),
 		on(slot0, event.Spawned, 4, 1, event.SpawnedReady<<48), on(slot0, event.Started, 4, 1), on(slot0, event.Ended, 4, 0, event.EndedCompleted),
-		on(slot0, event.Blocked, 1), on(slot0, event.SlotGiven), on(slot0, event.SlotTaken),
+		on(slot0, event.Blocked, 1), on(slot0, event.SlotReleased), on(slot0, event.SlotTaken),
 		on(rank0, event.Matched, 9, event.PeerB(1, 7)), on(rank0, event.RequestDone, 9), on(out, event.HoldDown, 2), on(out, event.Released, 2),
 		on(out, event.Completed, 2), on(out, event.Ready, 3, 2),
 		on(slot1, event.Started, 3), on(slot1, event.Ended, 3, 0, event.EndedCompleted), on(slot1, event.Unblocked, 1), on(slot1, event.Parked),
@@ -195,7 +195,7 @@ func TestDamages(t *testing.T) {
 			return append(l[:31:31], append([]line{on(slot1, event.Unblocked, 1)}, l[31:]...)...)
 		}, "task 1 is blocked: nothing blocks it"},
 		{"a slot taken twice", end(on(slot0, event.SlotTaken)), "the slot is held: another goroutine has it"},
-		{"given without being held", end(on(slot0, event.SlotGiven), on(slot0, event.SlotGiven)), "the slot is free and runs nothing: it cannot be given up"},
+		{"given without being held", end(on(slot0, event.SlotReleased), on(slot0, event.SlotReleased)), "the slot is free and runs nothing: it cannot be given up"},
 		{"parked while it runs", func(l []line) []line { return append(l[:6:6], append([]line{on(slot0, event.Parked)}, l[6:]...)...) }, "the slot runs task 1: it cannot park"},
 		{"woken and not asleep", end(on(slot0, event.Unparked)), "the slot is held, not parked"},
 		{"a parked thief", end(on(slot1, event.Stolen, 2, 0, 1)), "the slot is parked and runs nothing: it cannot steal"},

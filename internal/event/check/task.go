@@ -247,7 +247,7 @@ func (c *Checker) slotEvent(e *replay.Event) error {
 			return fmt.Errorf("the slot is %v: another goroutine has it", s.state)
 		}
 		s.state = held
-	case event.SlotGiven:
+	case event.SlotReleased:
 		if s.state != held || s.cur != nil {
 			return fmt.Errorf("%s: it cannot be given up", s.runs())
 		}

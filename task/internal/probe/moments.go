@@ -64,7 +64,7 @@ func (p *Probe) SlotEvent(k event.Kind, id uint64) {
 	if p.Ev == nil {
 		return
 	}
-	if k != event.SlotGiven {
+	if k != event.SlotReleased {
 		p.Ev.Late()
 	}
 	p.Ev.Put(k, id, 0, 0)

@@ -39,7 +39,7 @@ const (
 	maxDefaultWins   = 4
 	// snapshotsWanted bounds the default number of snapshots after the initial one: there are
 	// between half of it and all of it, if there are that many steps.
-	snapshotsWanted = 24
+	snapshotsRequested = 24
 )
 
 // Limits of the numbers on the command line. They keep all products of sizes within an int.
@@ -236,7 +236,7 @@ func (f *raw) snapshots(r *Run) error {
 		}
 		return nil
 	}
-	r.NamFreq = max(1, ceilDiv(r.Timesteps, snapshotsWanted))
+	r.NamFreq = max(1, ceilDiv(r.Timesteps, snapshotsRequested))
 	asked := r.Bare || f.explicit["window"] || f.explicit["gif"] || f.explicit["nam-dir"] || f.explicit["nam-sync"]
 	if bytes := r.SnapshotBytes(); !asked && bytes > unaskedSnapshotBytes {
 		r.Warnings = append(r.Warnings, fmt.Sprintf("no snapshots: they would take %d MiB; request them by -nam-freq %d", bytes>>20, r.NamFreq))
@@ -257,7 +257,7 @@ type Watch struct {
 }
 
 // Wanted reports whether anything is observed.
-func (w *Watch) Wanted() bool { return *w != Watch{} }
+func (w *Watch) Requested() bool { return *w != Watch{} }
 
 // Tasks reports whether any output is about tasks only. A trace is not: it also has messages.
 func (w *Watch) Tasks() bool { return w.Stats || w.Profile != "" || w.Graph != "" || w.HTTP != "" }
