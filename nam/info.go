@@ -5,6 +5,7 @@ package nam
 
 import (
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -29,28 +30,35 @@ const (
 	KeyUnsynced      = "weft_nam_unsynced"    // true, false; for Attach
 )
 
-var parsers = map[string]func(v string) (Option, error){
-	KeyManifestation: word[Manifestation](&manifestations),
-	KeyConsistency:   word[Consistency](&consistencies),
-	KeyStructure:     word[Structure](&structures),
-	KeySync:          word[Sync](&syncs),
-	KeyWindowName:    func(v string) (Option, error) { return Name(v), nil },
-	KeyWindowConnect: func(v string) (Option, error) {
+// infoKey is an info key and the option that it stands for. parse returns nil if that is none.
+type infoKey struct {
+	name  string
+	parse func(v string) (Option, error)
+}
+
+// keys has all info keys, in the order in which an error lists them.
+var keys = []infoKey{
+	{KeyManifestation, word[Manifestation](&manifestations)},
+	{KeyConsistency, word[Consistency](&consistencies)},
+	{KeyStructure, word[Structure](&structures)},
+	{KeyWindowName, func(v string) (Option, error) { return Name(v), nil }},
+	{KeyWindowConnect, func(v string) (Option, error) {
 		if v != "true" {
 			return nil, fmt.Errorf("%w: %s=%q; legal is true", ErrInfo, KeyWindowConnect, v)
 		}
 		return nil, nil
-	},
-	KeyMode: func(v string) (Option, error) {
+	}},
+	{KeySync, word[Sync](&syncs)},
+	{KeyMode, func(v string) (Option, error) {
 		n, err := strconv.ParseUint(v, 8, 9)
 		if err != nil {
 			return nil, fmt.Errorf("%w: %s=%q; legal are octal numbers up to 777", ErrInfo, KeyMode, v)
 		}
 		return Mode(n), nil
-	},
-	KeyPrefault: flag[Prefault](KeyPrefault),
-	KeyReadOnly: flag[ReadOnly](KeyReadOnly),
-	KeyUnsynced: flag[Unsynced](KeyUnsynced),
+	}},
+	{KeyPrefault, flag[Prefault](KeyPrefault)},
+	{KeyReadOnly, flag[ReadOnly](KeyReadOnly)},
+	{KeyUnsynced, flag[Unsynced](KeyUnsynced)},
 }
 
 // word parses an option whose values the vocabulary lists.
@@ -86,14 +94,14 @@ func FromInfo(info comm.Info) Option { return infoOption{info} }
 
 func (o infoOption) apply(s *settings) error {
 	for _, k := range o.info.Keys() {
-		parse, ok := parsers[k]
-		if !ok {
+		i := slices.IndexFunc(keys, func(key infoKey) bool { return key.name == k })
+		if i < 0 {
 			if strings.HasPrefix(k, "psnam_") || strings.HasPrefix(k, "weft_nam_") {
-				return fmt.Errorf("%w: unknown key %q; known are %s", ErrInfo, k, strings.Join(knownKeys, ", "))
+				return fmt.Errorf("%w: unknown key %q; known are %s", ErrInfo, k, knownKeys())
 			}
 			continue
 		}
-		opt, err := parse(o.info.Get(k))
+		opt, err := keys[i].parse(o.info.Get(k))
 		if err == nil && opt != nil {
 			err = opt.apply(s)
 		}
@@ -104,5 +112,10 @@ func (o infoOption) apply(s *settings) error {
 	return nil
 }
 
-var knownKeys = []string{KeyManifestation, KeyConsistency, KeyStructure, KeyWindowName, KeyWindowConnect, KeySync, KeyMode, KeyPrefault,
-	KeyReadOnly, KeyUnsynced}
+func knownKeys() string {
+	var names []string
+	for _, k := range keys {
+		names = append(names, k.name)
+	}
+	return strings.Join(names, ", ")
+}
