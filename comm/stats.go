@@ -24,7 +24,7 @@ type Stats struct {
 // PeerStats counts what a rank and one other, or itself, have sent each other.
 type PeerStats struct {
 	Rank             int    `json:"rank"`
-	Connection       string `json:"connection"` // "loop", "inproc", "shm", "tcp", "mpi"
+	Connection       string `json:"connection"` // "loop", "inproc", or a fabric as in WEFT_FABRIC
 	SentMessages     uint64 `json:"sent_messages"`
 	SentBytes        uint64 `json:"sent_bytes"`
 	ReceivedMessages uint64 `json:"received_messages"`

@@ -5,6 +5,7 @@ package env
 
 import (
 	"math"
+	"slices"
 	"strconv"
 	"time"
 )
@@ -115,7 +116,7 @@ var (
 		Name: "PSP_HISTOGRAM_SHIFT", Default: "1", Reader: "the same",
 		Meaning: "each limit of a bin is the limit before, shifted left by this many bits",
 		More:    "each limit is the limit before, shifted left by this many bits"})
-	HistogramTypes = list([]string{"loop", "inproc", "shm", "tcp", "mpi", "gw", "gateway"}, Variable{
+	HistogramTypes = list(slices.Concat([]string{"loop", "inproc"}, FabricNames, []string{"gw", "gateway"}), Variable{
 		Name: "PSP_HISTOGRAM_CONTYPE", Default: "all", Reader: "the same",
 		Meaning: "types of connections that the histogram counts",
 		More:    "count only messages over connections of these types; `loop` is the connection of a rank to itself, `gateway` means `gw`"})

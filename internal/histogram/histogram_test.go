@@ -111,7 +111,7 @@ func TestRefused(t *testing.T) {
 		{env.HistogramMax.Name + "=63", `PSP_HISTOGRAM_MAX=63 is below PSP_HISTOGRAM_MIN=64`},
 		{env.HistogramShift.Name + "=0", `PSP_HISTOGRAM_SHIFT="0"; legal: 1 to 20`},
 		{env.HistogramShift.Name + "=21", `PSP_HISTOGRAM_SHIFT="21"; legal: 1 to 20`},
-		{env.HistogramTypes.Name + "=openib", `PSP_HISTOGRAM_CONTYPE="openib"; legal: loop, inproc, shm, tcp, mpi, gw, gateway, or several`},
+		{env.HistogramTypes.Name + "=openib", `PSP_HISTOGRAM_CONTYPE="openib"; legal: loop, inproc, shm, mpi, tcp, gw, gateway, or several`},
 		{env.HistogramTypes.Name + "=tcp,", `PSP_HISTOGRAM_CONTYPE="tcp,"; legal: `},
 	} {
 		_, err := from(t, strings.Fields(row.env)...)
