@@ -276,6 +276,17 @@ func Of(kinds ...Kind) Set {
 	return s
 }
 
+// Group returns the kinds of k's group, as the table has it.
+func (k Kind) Group() Set {
+	var s Set
+	for i := range table {
+		if table[i].Group == k.Info().Group {
+			s |= Of(table[i].Kind)
+		}
+	}
+	return s
+}
+
 // Has reports whether k is in s.
 func (s Set) Has(k Kind) bool { return s>>k&1 != 0 }
 

@@ -89,6 +89,14 @@ func (c *Checker) keep(found error) {
 	c.found = append(c.found, found)
 }
 
+// The kinds of trace events by their groups in the table.
+var (
+	tasks    = event.Spawned.Group()
+	slots    = event.SlotTaken.Group()
+	messages = event.SendPosted.Group()
+	windows  = event.Put.Group()
+)
+
 // step applies a record if it is legal. Otherwise it changes nothing and returns the reason.
 func (c *Checker) step(e *replay.Event) error {
 	switch k := e.Kind(); {
@@ -97,13 +105,13 @@ func (c *Checker) step(e *replay.Event) error {
 		return nil
 	case c.opt.Partial:
 		return c.partially(e)
-	case k >= event.Spawned && k <= event.RunFailed, k == event.Refused:
+	case tasks.Has(k):
 		return c.taskEvent(e)
-	case k >= event.SlotTaken && k <= event.Unparked:
+	case slots.Has(k):
 		return c.slotEvent(e)
-	case k >= event.SendPosted && k <= event.Bound:
+	case messages.Has(k):
 		return c.requestEvent(e)
-	case k >= event.EpochClosing && k <= event.Durable, k >= event.WindowMade && k <= event.OperationDone:
+	case windows.Has(k):
 		return c.windowEvent(e)
 	}
 	return nil
@@ -112,7 +120,7 @@ func (c *Checker) step(e *replay.Event) error {
 // partially is step for a recording with losses: nothing may happen to a task that is complete, and
 // a number is given to one task only.
 func (c *Checker) partially(e *replay.Event) error {
-	if (e.Kind() < event.Spawned || e.Kind() > event.HoldDown) && e.Kind() != event.Refused {
+	if !tasks.Has(e.Kind()) || e.Kind() == event.RunFailed {
 		return nil
 	}
 	id := key{e.Process, e.A}
