@@ -110,48 +110,6 @@ func (a Access) Strong() Access {
 	return a
 }
 
-// Mode is how an access uses its object.
-type Mode uint8
-
-// The modes of OmpSs-2's discrete dependencies that weft has.
-const (
-	ModeIn         Mode = iota // read
-	ModeOut                    // overwrite; orders as ModeInOut
-	ModeInOut                  // read and write
-	ModeConcurrent             // update together with neighbours of the same mode
-	ModeReduce                 // contribute to a private copy, which is combined later
-	// read and write, one at a time, in any order with neighbours of the same mode
-	ModeCommutative
-)
-
-var modeNames = [...]string{"In", "Out", "InOut", "Concurrent", "Reduce", "Commutative"}
-
-// String returns the name of the mode's constructor.
-func (m Mode) String() string {
-	if int(m) < len(modeNames) {
-		return modeNames[m]
-	}
-	return fmt.Sprintf("Mode(%d)", uint8(m))
-}
-
-// combine returns the mode of a task that accesses one object as a and as b: equal modes stay, two
-// different ones make a writer (reference §1.1). Out and InOut order alike, so their union is
-// InOut.
-func combine(a, b Mode) Mode {
-	if a == b {
-		return a
-	}
-	return ModeInOut
-}
-
-// order returns the mode that stands for m in ordering: InOut for Out, else m.
-func (m Mode) order() Mode {
-	if m == ModeOut {
-		return ModeInOut
-	}
-	return m
-}
-
 // Memory returns the addresses [lo, hi) that the access covers, and whether it was made by [Slice].
 // Other objects know an object by lo alone. An empty slice and the zero Access cover nothing.
 // Memory is for tools that audit accesses; the addresses do not keep the memory alive.
@@ -161,10 +119,6 @@ func (a Access) Memory() (lo, hi uintptr, slice bool) {
 	}
 	return lo, hi, a.isRange()
 }
-
-// Both returns the mode of a task that accesses one object in mode m and in mode x: InOut if they
-// differ. Out counts as InOut.
-func (m Mode) Both(x Mode) Mode { return combine(m.order(), x.order()) }
 
 // object returns the address by which a's object is known.
 func (a Access) object() object {
