@@ -32,7 +32,8 @@ var law = map[string][]string{
 	"internal/explore": {"internal/xatomic"}, // only tests use it
 	"internal/soak":    {},                   // only tests use it
 	"internal/env":     {},
-	"internal/event":   {"internal/env", "internal/waits"},
+	"internal/names":   {},
+	"internal/event":   {"internal/env", "internal/names", "internal/waits"},
 	// internal/xatomic only in builds for exploration
 	"internal/fabric": {"internal/env", "internal/lobby", "internal/shmem", "internal/keepalive", "internal/waits", "internal/xatomic"},
 	// the test suite for fabrics: only tests use it
@@ -52,7 +53,7 @@ var law = map[string][]string{
 	"internal/leaktest":          {}, // the tests of all parts may import it
 	"internal/mutate":            {}, // a program for developers
 	"internal/friend":            {"internal/event"},
-	"internal/chain":             {"internal/race", "internal/xatomic"},
+	"internal/chain":             {"internal/names", "internal/race", "internal/xatomic"},
 	"internal/addrmap":           {},
 	"internal/order":             {"internal/addrmap", "internal/chain"},
 	"internal/waits":             {},

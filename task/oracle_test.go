@@ -106,13 +106,6 @@ func TestRecordedHammer(t *testing.T) {
 	}
 }
 
-// The names in package event's table of modes are those of package deps.
-func TestModesOfEvents(t *testing.T) {
-	for i, name := range event.Modes {
-		require.Equal(t, name, deps.Mode(i).String())
-	}
-}
-
 // Tasks that run at once where they are spawned have legal trace records, too: combinations in
 // final tasks, and undeferred tasks with an OnReady that binds events or does not.
 func TestRecordedAtOnce(t *testing.T) {

@@ -3,7 +3,11 @@
 
 package chain
 
-import "fmt"
+import (
+	"fmt"
+
+	"weft/internal/names"
+)
 
 // Mode is how an access uses its object.
 type Mode uint8
@@ -17,14 +21,16 @@ const (
 	ModeReduce                 // contribute to a private copy, which is combined later
 	// read and write, one at a time, in any order with neighbours of the same mode
 	ModeCommutative
+	numModes
 )
 
-var modeNames = [...]string{"In", "Out", "InOut", "Concurrent", "Reduce", "Commutative"}
+// This line fails to compile if package names does not name each mode.
+const _ = -uint(len(names.Modes) ^ int(numModes))
 
 // String returns the name of the mode's constructor.
 func (m Mode) String() string {
-	if int(m) < len(modeNames) {
-		return modeNames[m]
+	if m < numModes {
+		return names.Modes[m]
 	}
 	return fmt.Sprintf("Mode(%d)", uint8(m))
 }

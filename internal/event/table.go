@@ -7,6 +7,8 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+
+	"weft/internal/names"
 )
 
 // Type says how a field is to be read.
@@ -92,9 +94,6 @@ const (
 
 var groups = []string{groupAll, groupTask, groupSlot, groupComm, groupStore}
 
-// Modes are the names of the modes of accesses, by number. They must equal those of package deps.
-var Modes = []string{"In", "Out", "InOut", "Concurrent", "Reduce", "Commutative"}
-
 // Reasons are the names of the reasons for which a task gives up its slot.
 var Reasons = []string{"wait", "block", "undeferred", "window", "outside"}
 
@@ -120,7 +119,7 @@ var table = [kinds - 1]Info{
 		word(0, "task", Task), word(1, "parent", Task), part(2, "spec", Spec, 0, 32), part(2, "priority", Signed, 32, 16),
 		part(2, "flags", Flags, 48, 8, "ready", "undeferred", "wait", "final", "main", "loop", "onready"), part(2, "sampled", Number, 56, 8)}},
 	{Access, "access", groupTask, "task {task} declares {mode} of {size} at {address}, {flags}", []Field{
-		word(0, "task", Task), part(1, "address", Address, 0, 48), part(1, "mode", Enum, 48, 8, Modes...),
+		word(0, "task", Task), part(1, "address", Address, 0, 48), part(1, "mode", Enum, 48, 8, names.Modes[:]...),
 		part(1, "flags", Flags, 56, 2, "weak", "range"), word(2, "size", Bytes)}},
 	{Again, "again", groupTask, "task {task} is round {round} of recorded task {recorded}", []Field{
 		word(0, "task", Task), word(1, "recorded", Task), word(2, "round", Number)}},
