@@ -70,7 +70,7 @@ var law = map[string][]string{
 	"task/internal/audit":        {"internal/xatomic", "internal/addrmap", "internal/chain", "internal/order", "task/internal/say"},
 	"task/internal/watchdog":     {"internal/xatomic", "internal/waits", "internal/chain", "internal/order", "task/internal/say"},
 	"comm/internal/callback":     {"internal/xatomic"},
-	"comm/internal/coll":         {"comm/internal/mem", "internal/vec", "internal/xatomic"},
+	"comm/internal/coll":         {"comm/internal/mem", "internal/names", "internal/vec", "internal/xatomic"},
 	"comm/internal/consensus":    {},
 	"comm/internal/deadlock":     {},
 	"comm/internal/wire":         {"comm/internal/consensus", "comm/internal/match", "comm/internal/mem", "internal/fabric"},

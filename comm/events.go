@@ -121,7 +121,7 @@ func (c *Comm) recordCollective(ev *event.Shared, id uint64, what coll.Collectiv
 	switch {
 	case root >= 0:
 		root = int32(c.worldRank(int(root)))
-	case what.Kind() == coll.Scan:
+	case what.Kind().Upward():
 		// ranks wait for each other in the order of the communicator, which may differ from the
 		// order of the run
 		root = int32(c.rank)

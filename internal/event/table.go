@@ -97,8 +97,21 @@ var groups = []string{groupAll, groupTask, groupSlot, groupComm, groupStore}
 // Reasons are the names of the reasons for which a task gives up its slot.
 var Reasons = []string{"wait", "block", "undeferred", "window", "outside"}
 
-// Collectives are the names of the collectives, by number. They must equal those of package comm.
-var Collectives = []string{"none", "barrier", "bcast", "reduce", "allreduce", "scan", "gather", "scatter", "allgather", "alltoall"}
+// Collective returns the collective in word B of a CollectiveBegun. One that is not listed, as of a
+// later version of weft, has the name "collective".
+func Collective(b uint64) names.Collective {
+	if n := int(b >> 32 & 0xff); n < len(names.Collectives) {
+		return names.Collectives[n]
+	}
+	return names.Collective{Name: "collective"}
+}
+
+func collectives() (all []string) {
+	for _, c := range names.Collectives {
+		all = append(all, c.Name)
+	}
+	return all
+}
 
 // Fields that several kinds have.
 var (
@@ -158,7 +171,7 @@ var table = [kinds - 1]Info{
 	{RequestDone, "request-done", groupComm, "request {request} is complete: {flags}", []Field{
 		word(0, "request", Request), part(1, "flags", Flags, 0, 8, "completed", "failed")}},
 	{CollectiveBegun, "collective-begun", groupComm, "request {request}: {collective} number {number} of the {size} ranks of communicator {comm}; root {root}, or position {root} in a scan", []Field{
-		word(0, "request", Request), part(1, "root", Rank, 0, 32), part(1, "collective", Enum, 32, 8, Collectives...), part(1, "size", Number, 40, 24),
+		word(0, "request", Request), part(1, "root", Rank, 0, 32), part(1, "collective", Enum, 32, 8, collectives()...), part(1, "size", Number, 40, 24),
 		part(2, "number", Number, 0, 40), part(2, "comm", Comm, 40, 24)}},
 	{Bound, "bound", groupComm, "request {request} is {how} task {task}", []Field{
 		word(0, "request", Request), word(1, "task", Task), part(2, "how", Enum, 0, 8, "bound to", "waited for by")}},

@@ -8,6 +8,7 @@ import (
 	"fmt"
 
 	"weft/comm/internal/mem"
+	"weft/internal/names"
 )
 
 // Kind is the kind of a collective.
@@ -43,8 +44,32 @@ const (
 	NumKinds
 )
 
-var Names = [NumKinds]string{"no collective", "barrier", "bcast", "reduce", "allreduce", "scan", "gather", "scatter", "allgather", "alltoall",
-	"dup", "split", "create window", "fence", "free window", "allocate", "attach", "set info", "agree", "shrink"}
+// This line fails to compile if package names does not list the collectives.
+const _ = -uint(len(names.Collectives) ^ int(Dup))
+
+// Names are the names of the kinds, as in Error.Op.
+var Names = [NumKinds]string{"no collective", Dup: "dup", "split", "create window", "fence", "free window", "allocate", "attach", "set info", "agree", "shrink"}
+
+// flows is by Kind.
+var flows [1 << 8]names.Flow
+
+func init() {
+	for k, c := range names.Collectives {
+		flows[k] = c.Flow
+		if k > 0 {
+			Names[k] = c.Name
+		}
+	}
+}
+
+// FromRoot reports whether each rank needs the contribution of the root, and of no other rank.
+func (k Kind) FromRoot() bool { return flows[k] == names.FromRoot }
+
+// ToRoot reports whether the root needs the contributions of all ranks, and other ranks need none.
+func (k Kind) ToRoot() bool { return flows[k] == names.ToRoot }
+
+// Upward reports whether each rank needs the contributions of the ranks up to its own.
+func (k Kind) Upward() bool { return flows[k] == names.Upward }
 
 // MadeAs returns the kind of the collective as which an operation is made.
 func (k Kind) MadeAs() Kind {
@@ -101,11 +126,8 @@ func (d *Call) Check(rank, size int) error {
 		return err
 	}
 	atRoot := d.Root == rank
-	switch d.Kind {
-	case Bcast, Gather, Scatter, Reduce:
-		if uint(d.Root) >= uint(size) {
-			return fmt.Errorf("%w: root %d; this communicator has ranks 0 to %d", ErrRank, d.Root, size-1)
-		}
+	if (d.Kind.FromRoot() || d.Kind.ToRoot()) && uint(d.Root) >= uint(size) {
+		return fmt.Errorf("%w: root %d; this communicator has ranks 0 to %d", ErrRank, d.Root, size-1)
 	}
 	d.Unit = d.In.Bytes()
 	switch d.Kind {
@@ -193,13 +215,11 @@ func (d *Call) Published(me, n int) int {
 // Concerns returns the range of ranks, lo included and hi not, whose cells a rank must compare in a
 // collective that is not large.
 func (d *Call) Concerns(me, n int) (lo, hi int) {
-	switch d.Kind {
-	case Bcast, Scatter:
+	switch {
+	case d.Kind.FromRoot():
 		return d.Root, d.Root + 1
-	case Reduce, Gather:
-		if me != d.Root {
-			return 0, 0
-		}
+	case d.Kind.ToRoot() && me != d.Root:
+		return 0, 0
 	}
 	return 0, n
 }

@@ -75,7 +75,7 @@ func (d *Call) buffer(me int) mem.Buffer {
 
 // Chosen has the algorithms that the user has chosen for all sizes, by collective: the index in its
 // list, plus 1; 0: none is chosen.
-type Chosen [Alltoall + 1]uint8
+type Chosen [len(Algorithms)]uint8
 
 // Algorithm returns the algorithm for a collective of n ranks with blocks of unit bytes.
 func (all *Chosen) Algorithm(k Kind, unit, n int) *algorithm {

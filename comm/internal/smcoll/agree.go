@@ -84,13 +84,11 @@ func (st *Segment) ready(d *coll.Call, me int, seq uint64) bool {
 	if st.inPieces(d) {
 		return st.firstMissing(seq, 0) == st.size && (st.complete(d, seq) || !st.exhausted(d, seq))
 	}
-	switch d.Kind {
-	case coll.Bcast, coll.Scatter:
+	switch {
+	case d.Kind.FromRoot():
 		return me == d.Root || st.hasPublished(d.Root, seq)
-	case coll.Reduce, coll.Gather:
-		if me != d.Root {
-			return true
-		}
+	case d.Kind.ToRoot() && me != d.Root:
+		return true
 	}
 	return st.firstMissing(seq, 0) == st.size
 }

@@ -71,11 +71,11 @@ func (st *Segment) drain() {
 func (s *Member) notifyWaiters(d *coll.Call, seq uint64, all bool) (woke bool) {
 	switch {
 	case s.st.inPieces(d):
-	case d.Kind == coll.Bcast || d.Kind == coll.Scatter:
+	case d.Kind.FromRoot():
 		if s.rank != d.Root {
 			return false
 		}
-	case d.Kind == coll.Reduce || d.Kind == coll.Gather:
+	case d.Kind.ToRoot():
 		if s.rank != d.Root {
 			return s.notify(d.Root, seq)
 		}

@@ -10,6 +10,7 @@ import (
 
 	"weft/internal/event"
 	"weft/internal/event/replay"
+	"weft/internal/names"
 )
 
 func (t *writer) messageEvent(e *replay.Event) {
@@ -81,33 +82,19 @@ func (t *writer) finish(id key) {
 // rank, from the latest beginning among the ranks that it had to wait for. So the arrows of a
 // collective come from the rank that was late.
 
-// The numbers of collectives in which a rank waits for some of the others only, as in
-// event.Collectives.
-const (
-	ofBcast   = 2
-	ofReduce  = 3
-	ofScan    = 5
-	ofGather  = 6
-	ofScatter = 7
-)
-
 func (t *writer) collectiveBegins(e *replay.Event, id key, p *track) {
-	kind := int(e.B >> 32 & 0xff)
-	name := "collective"
-	if kind < len(event.Collectives) {
-		name = event.Collectives[kind]
-	}
-	t.begin(id, p, name)
+	of := event.Collective(e.B)
+	t.begin(id, p, of.Name)
 	k := collectiveKey{e.Process, e.Source.Location.Group, e.C >> 40, e.C & (1<<40 - 1)}
 	if k.group == replay.JobGroup {
 		k.process = -1
 	}
 	g := t.collectives[k]
 	if g == nil {
-		g = &collective{name: name, kind: kind, root: int(int32(uint32(e.B))), size: int(e.B >> 40), rank: map[int]int{}, from: map[int]arrowEnd{}, to: map[int]arrowEnd{}}
+		g = &collective{Collective: of, root: int(int32(uint32(e.B))), size: int(e.B >> 40), rank: map[int]int{}, from: map[int]arrowEnd{}, to: map[int]arrowEnd{}}
 		t.collectives[k] = g
 	}
-	g.from[e.Source.Location.Index] = t.mark(p, name, map[string]any{"communicator": k.comm, "number": k.number, "ranks": g.size})
+	g.from[e.Source.Location.Index] = t.mark(p, of.Name, map[string]any{"communicator": k.comm, "number": k.number, "ranks": g.size})
 	g.rank[e.Source.Location.Index] = int(int32(uint32(e.B)))
 	t.parts[id] = collectivePart{k, e.Source.Location.Index}
 }
@@ -120,9 +107,9 @@ func (t *writer) collectiveEnds(id key, p *track, failed bool) {
 	delete(t.parts, id)
 	g := t.collectives[j.key]
 	if failed {
-		t.mark(p, g.name+" failed", nil) // no arrow leads to it
+		t.mark(p, g.Name+" failed", nil) // no arrow leads to it
 	} else {
-		g.to[j.rank] = t.mark(p, g.name+" over", nil)
+		g.to[j.rank] = t.mark(p, g.Name+" over", nil)
 	}
 	if g.done++; g.done >= g.size {
 		t.draw(g)
@@ -132,12 +119,12 @@ func (t *writer) collectiveEnds(id key, p *track, failed bool) {
 
 // waitsFor reports whether rank r cannot be done in g before rank s has begun.
 func (g *collective) waitsFor(r, s int) bool {
-	switch g.kind {
-	case ofBcast, ofScatter:
+	switch g.Flow {
+	case names.FromRoot:
 		return s == g.root
-	case ofReduce, ofGather:
+	case names.ToRoot:
 		return r == g.root
-	case ofScan:
+	case names.Upward:
 		return g.rank[s] < g.rank[r]
 	}
 	return true

@@ -11,6 +11,7 @@ import (
 
 	"weft/internal/event"
 	"weft/internal/event/replay"
+	"weft/internal/names"
 )
 
 // collectiveKey identifies a collective in a run.
@@ -23,8 +24,7 @@ type collectiveKey struct {
 
 // collective is a collective that is not done at all ranks.
 type collective struct {
-	name string
-	kind int
+	names.Collective
 	root int
 	size int
 	done int

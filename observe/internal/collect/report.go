@@ -231,11 +231,7 @@ func (r request) String() string {
 	case event.EpochClosing:
 		return fmt.Sprintf("a fence of window %d, epoch %d", uint32(r.b), r.c)
 	}
-	name := "collective"
-	if i := int(r.b >> 32 & 0xff); i < len(event.Collectives) {
-		name = event.Collectives[i]
-	}
-	return "a " + name
+	return "a " + event.Collective(r.b).Name
 }
 
 // shortSite removes the directories of a position, except for the last one.
