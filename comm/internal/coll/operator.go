@@ -35,6 +35,8 @@ var (
 	Min  = &Operator{name: "min", id: 2, commute: true, kernels: minKernels}
 	Max  = &Operator{name: "max", id: 3, commute: true, kernels: maxKernels}
 	Prod = &Operator{name: "prod", id: 4, commute: true, kernels: prodKernels}
+
+	operators = [...]*Operator{1: Sum, Min, Max, Prod} // by id
 )
 
 // NewOperator makes a user operator on elements of type t. If user is nil, Check returns an error.

@@ -57,10 +57,10 @@ func (v Collective) Name() string {
 // String returns the collective as in "reduce (sum, root 3)".
 func (v Collective) String() string {
 	op := ""
-	switch id := v >> 8 & 0xff; id {
-	case 0:
-	case 1, 2, 3, 4:
-		op = [...]string{"", "sum", "min", "max", "prod"}[id]
+	switch id := int(v >> 8 & 0xff); {
+	case id == 0:
+	case id < len(operators):
+		op = operators[id].name
 	default:
 		op = "user operator"
 	}
