@@ -153,7 +153,8 @@ func (c *Task) clear() {
 // clearRest clears what Flags says may be set.
 func (c *Task) clearRest() {
 	if c.node.Flags&flagRare != 0 {
-		c.label, c.pc, c.priority, c.cost, c.final, c.und = "", 0, 0, 0, false, nil
+		c.clearAttrs()
+		c.pc, c.und = 0, nil
 		if c.more != nil {
 			c.more.reset()
 		}

@@ -274,11 +274,12 @@ func skip(*Task) error { return nil }
 
 // renew gives p another task instead of t, for which Unblock may still be called.
 func (p *part) renew(t *Task) *Task {
-	c := &Task{id: t.id, fn: t.fn, run: t.run, priority: t.priority, pc: t.pc, label: t.label, cost: t.cost, final: t.final}
+	c := &Task{id: t.id, fn: t.fn, run: t.run, pc: t.pc}
+	c.copyAttrs(t)
 	c.node.Parent = t.node.Parent
 	c.node.SetNumber(t.node.Number())
 	if t.more != nil {
-		c.more = &more{onReady: t.more.onReady, noted: t.more.noted, shares: t.more.shares}
+		c.more.noted, c.more.shares = t.more.noted, t.more.shares
 	}
 	p.task = c
 	return c

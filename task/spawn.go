@@ -61,33 +61,6 @@ func (t *Task) spawnWith(s *slot, pc uintptr, a Attrs, fn func(*Task) error, acc
 	t.start(s, c, accs)
 }
 
-// setAttrs sets the attributes of c, a new task, except Undeferred.
-func (c *Task) setAttrs(a *Attrs) {
-	if a.Label != "" || a.Priority != 0 {
-		c.label = a.Label
-		c.node.Flags |= flagRare
-	}
-	if a.Priority != 0 {
-		c.priority = int32(max(min(a.Priority, 1<<31-1), -1<<31))
-		c.node.Flags |= flagPriority
-	}
-	if a.Wait {
-		c.node.Flags |= flagWait
-	}
-	if a.Final {
-		c.final = true
-		c.node.Flags |= flagRare | flagLongSpawn
-	}
-	if a.Cost != 0 {
-		c.cost = a.Cost
-		c.node.Flags |= flagRare
-	}
-	if a.OnReady != nil {
-		c.rare().onReady = a.OnReady
-		c.node.Flags |= flagOnReady
-	}
-}
-
 // start registers c, queues it if it is ready, and reports whether it was. Precondition: flagLeaf
 // of t is not set.
 func (t *Task) start(s *slot, c *Task, accs []chain.Access) (isReady bool) {

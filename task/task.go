@@ -11,42 +11,6 @@ import (
 	"weft/deps"
 )
 
-// Attrs are the attributes of a task. The zero value has none.
-type Attrs struct {
-	// Label names the task in errors and profiles.
-	Label string
-
-	// Priority orders ready tasks: larger first; the default is 0. It is a hint: running tasks are
-	// not interrupted. Children do not inherit it. A value that does not fit into 32 bits counts as
-	// the largest, or smallest, that does.
-	Priority int
-
-	// Undeferred makes Spawn return when the body is over (OmpSs-2's if(0)). The body
-	// runs on the creator's stack if its accesses allow it at once.
-	Undeferred bool
-
-	// Wait delays the release of all accesses until the descendants are over as well. This is
-	// coarser than the default, by which the children release them one by one, and cheaper than
-	// a Wait at the end of the body, since no stack is kept.
-	Wait bool
-
-	// Final makes all descendants undeferred: each runs at once when it is
-	// spawned, one after the other. It ends a recursion whose parts have become too
-	// small to run in parallel. Bodies can ask [Task.InFinal].
-	Final bool
-
-	// Cost says how much work the task is, in units of the program's own. [Task.Cost] returns it;
-	// the scheduler does not use it.
-	Cost int
-
-	// OnReady, if not nil, is called once when the accesses are satisfied, before
-	// the body. It may bind events by [Task.Hold], and the body starts when these have
-	// ended; then the body may bind events of its own. An error or a panic ends the
-	// run. OnReady runs where tasks are scheduled, so it must be short and not block: of
-	// t's methods it may call Hold, Context, Runtime, Label, Cost and InFinal.
-	OnReady func(t *Task) error
-}
-
 // Context returns the context of the run: it is cancelled when the run's own
 // context is, or when a task fails, with that error as the cause.
 // Any goroutine may call it while the task is not over.
@@ -62,10 +26,6 @@ func (t *Task) running(op string) *run {
 	}
 	return t.run
 }
-
-// Label returns the label of the task. Any goroutine may call it while the task
-// is not over.
-func (t *Task) Label() string { return t.label }
 
 // TraceID returns the number of the task in a recording of package trace; zero if it is not
 // recorded. Any goroutine may call it while the task is not over.
@@ -122,13 +82,6 @@ func (t *Task) misuse(op string, s *slot) {
 	}
 	panic("task: " + op + " on " + t.name() + " by " + by + ": " + why)
 }
-
-// InFinal reports whether t was spawned with [Attrs.Final], or descends from such a
-// task: the tasks that it spawns run at once. Any goroutine may call it while the task is not over.
-func (t *Task) InFinal() bool { return t.final }
-
-// Cost returns [Attrs.Cost]. Any goroutine may call it while the task is not over.
-func (t *Task) Cost() int { return t.cost }
 
 // Uses declares that the body is about to use memory as accs say. In debug mode it panics if the
 // task has not declared such an access, has declared it weak, or has given it up; otherwise it does
