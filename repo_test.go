@@ -20,6 +20,8 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	"weft/internal/race"
 )
 
 const modulePath = "weft"
@@ -96,8 +98,8 @@ var public = []string{"deps", "task", "comm", "rma", "nam", "tampi", "trace", "o
 
 // testsMayAlsoImport lists additional imports of a part's tests.
 var testsMayAlsoImport = map[string][]string{
-	// the table that docs/environment.md explains
-	".": {"internal/env"},
+	// the table that docs/environment.md explains; what a build for lint mode leaves out
+	".": {"internal/env", "internal/race"},
 	// what it binds; ranks as on several nodes, and as processes
 	"tampi": {"deps", "rma", "trace", "internal/fabric", "internal/launch", "internal/soak", "internal/explore"},
 	// ranks as processes
@@ -222,6 +224,16 @@ func TestImportLaw(t *testing.T) {
 			to := partOf(dir)
 			legal := to == f.part || f.test && to == "internal/leaktest" || slices.Contains(law[f.part], to) || f.test && slices.Contains(testsMayAlsoImport[f.part], to)
 			assert.True(t, legal, "%s imports %s; %s may import only %v", f.path, imp, f.part, law[f.part])
+		}
+	}
+}
+
+// A build for lint mode leaves the task runtime out of the race detector: also the packages that
+// only the runtime imports, such as its observers.
+func TestLintModeLeavesOutTheRuntime(t *testing.T) {
+	for part := range law {
+		if part == "task" || strings.HasPrefix(part, "task/") {
+			assert.Contains(t, race.Packages, modulePath+"/"+part, "internal/race.Packages lacks %s", part)
 		}
 	}
 }
