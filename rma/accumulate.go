@@ -14,11 +14,17 @@ import (
 // Put, it is atomic per element. It accepts every kind of element. It is not for reductions.
 var Replace = comm.OpFunc(false, func(in, inout []byte) { copy(inout, in) })
 
+// wireOps are the operators of Accumulate by their numbers in commands, from 1.
+var wireOps = []comm.Op{{}, comm.Sum, comm.Prod, comm.Min, comm.Max, Replace}
+
 // opKinds has the kinds of element that each operator is defined for. Replace, which accepts all
 // kinds, is not in it.
 var opKinds = func() (table map[comm.Op][comm.Opaque + 1]bool) {
 	table = make(map[comm.Op][comm.Opaque + 1]bool)
-	for _, op := range []comm.Op{comm.Sum, comm.Prod, comm.Min, comm.Max} {
+	for _, op := range wireOps[1:] {
+		if op == Replace {
+			continue
+		}
 		kinds := [comm.Opaque + 1]bool{comm.None: true}
 		for k := comm.Byte; k < comm.Opaque; k++ {
 			none := comm.Raw(nil, k)

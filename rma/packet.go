@@ -71,9 +71,6 @@ func (k wireKind) withArticle() string {
 	return "a " + k.String()
 }
 
-// wireOps are the operators by their numbers in commands, from 1.
-var wireOps = []comm.Op{{}, comm.Sum, comm.Prod, comm.Min, comm.Max, Replace}
-
 func wireOp(op comm.Op) uint8 { return uint8(slices.Index(wireOps[1:], op) + 1) }
 
 type command struct {
