@@ -142,6 +142,30 @@ func TestLinks(t *testing.T) {
 	}
 }
 
+// The files that docs/architecture.md names for a change exist.
+func TestFilesOfChanges(t *testing.T) {
+	const page = "docs/architecture.md"
+	_, section, found := strings.Cut(read(t, page), "\n## Where do I change it?\n")
+	require.True(t, found)
+	section, _, _ = strings.Cut(section, "\n## ")
+	changes := 0
+	for line := range strings.Lines(section) {
+		cells := strings.Split(line, "|")
+		if len(cells) != 5 || !strings.Contains(line, "`") {
+			continue
+		}
+		changes++
+		assert.Regexp(t, "`[^`]+\\.go`", cells[2], "%s: %s", page, line)
+		for _, code := range inlineCode.FindAllString(line, -1) {
+			if name := strings.Trim(code, "`"); strings.Contains(name, "/") {
+				_, err := os.Stat(filepath.FromSlash(name))
+				assert.NoError(t, err, "%s: %s", page, line)
+			}
+		}
+	}
+	assert.Equal(t, 10, changes)
+}
+
 // names matches the strings in code that docs/environment.md must explain: environment variables,
 // info keys and their values.
 var names = regexp.MustCompile(`^(WEFT|PSP)_[A-Z0-9_]*[A-Z0-9]$|^(psnam|weft)_[a-z0-9_]*[a-z0-9]$`)

@@ -16,6 +16,7 @@ import (
 func TestModes(t *testing.T) {
 	list := []Mode{chain.ModeIn, chain.ModeOut, chain.ModeInOut, chain.ModeConcurrent, chain.ModeCommutative, chain.ModeReduce}
 	require.Len(t, kinds, len(list))
+	require.Equal(t, "Mode(6)", Mode(len(kinds)).String(), "a mode has no row in kinds")
 	clash := []string{".xxxx.", "xxxxx.", "xxxxx.", "xxx.x.", "xxxx..", "......"}
 	grants := []string{"x....x", "xxxxxx", "xxxxxx", "...x.x", "xxxxxx", "xxxxxx"}
 	weak := []string{"x....x", "xxxxxx", "xxxxxx", "...x.x", "....xx", "xxxxxx"}
