@@ -185,3 +185,13 @@ func declared(f *ast.File) (names []string) {
 }
 
 var sentence = regexp.MustCompile(`^(Test|Fuzz|Benchmark|Example)`)
+
+// A page explains its terms by links to the glossary.
+func TestPagesLinkTheGlossary(t *testing.T) {
+	for p, pg := range pages(t) {
+		if (p == "README.md" || strings.HasPrefix(p, "docs/")) && p != "docs/GLOSSARY.md" {
+			found := strings.Contains(strings.Join(pg.prose, "\n"), "GLOSSARY.md")
+			assert.True(t, found, "%s: link the first use of a term to docs/GLOSSARY.md", p)
+		}
+	}
+}
