@@ -12,6 +12,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 )
 
 // width is the number of columns that comments and prose have; a tab is four.
@@ -193,5 +194,23 @@ func TestPagesLinkTheGlossary(t *testing.T) {
 			found := strings.Contains(strings.Join(pg.prose, "\n"), "GLOSSARY.md")
 			assert.True(t, found, "%s: link the first use of a term to docs/GLOSSARY.md", p)
 		}
+	}
+}
+
+// The README of a part with a protocol opens with a picture of its states: a fenced block with
+// arrows, in the first section and the first 30 lines.
+func TestProtocolsOpenWithAPicture(t *testing.T) {
+	arrow := regexp.MustCompile(`[─►◄▶▼▲└┌│]|-->|──|\+--`)
+	for _, p := range textFiles(t, func(p string) bool { return path.Base(p) == "README.md" }) {
+		if p == "README.md" || strings.HasPrefix(p, "bench/") {
+			continue
+		}
+		_, after, found := strings.Cut(read(t, p), "```")
+		require.True(t, found, "%s has no picture", p)
+		picture, _, _ := strings.Cut(after, "```")
+		assert.Regexp(t, arrow, picture, "%s: the first block is the picture of the states", p)
+		before := strings.TrimSuffix(read(t, p), "```"+after)
+		assert.LessOrEqual(t, strings.Count(before, "\n## "), 1, "%s: the picture stands in the first section", p)
+		assert.LessOrEqual(t, strings.Count(before, "\n"), 30, "%s: the picture comes first", p)
 	}
 }
