@@ -118,7 +118,8 @@ func TestIterFailures(t *testing.T) {
 }
 
 func TestIterMisuse(t *testing.T) {
-	rt := newTestRuntime(t, Config{Workers: 2})
+	// One slot: all bodies run on one goroutine, so that a call on another body's task is no race.
+	rt := newTestRuntime(t, Config{Workers: 1})
 	var x, y int
 	require.NoError(t, rt.Run(bg, func(t *Task) error {
 		var n notes
@@ -150,6 +151,27 @@ func TestIterMisuse(t *testing.T) {
 		}
 		return err
 	}))
+}
+
+// A recorded body may find that the recording is over while the loop's own body still ends.
+func TestIterSpawnAfterRecordingHammer(t *testing.T) {
+	rt := newTestRuntime(t, Config{Workers: 2})
+	for range 300 {
+		var over atomic.Int32
+		require.NoError(t, rt.Run(bg, func(t *Task) error {
+			t.Iterate(2, func(it *Iteration) error {
+				it.Spawn(func(*Task) error {
+					if contains(panicOf(func() { it.Spawn(func(*Task) error { return nil }) }), "recording is over") {
+						over.Add(1)
+					}
+					return nil
+				})
+				return nil
+			})
+			return t.Wait()
+		}))
+		require.EqualValues(t, 2, over.Load())
+	}
 }
 
 // An Unblock that comes too late does not reach the next iteration.

@@ -16,7 +16,9 @@ func (t *Task) replay(a IterAttrs, record func(*Iteration) error) error {
 	m := scratches.Get().(*scratch)
 	it := &Iteration{loop: t, scratch: m}
 	defer func() {
-		it.loop = nil
+		if it.loop != nil { // the recording has failed; else recorded bodies may read it by now
+			it.loop = nil
+		}
 		clear(m.parts)
 		clear(m.accs)
 		m.parts, m.accs, m.ends = m.parts[:0], m.accs[:0], m.ends[:0]
