@@ -9,7 +9,7 @@ import (
 	"hash/fnv"
 )
 
-// The database trusts its pages: a damaged page may lead it into a circle or out of its mapping. So
+// The database trusts its pages: a damaged page may lead it into a cycle or out of its mapping. So
 // Open checks the pages before the database reads them. This is the layout of bbolt's files,
 // version 2, in the machine's byte order:
 //
