@@ -64,7 +64,8 @@ func (s *sheet) draw(c draw.Canvas) {
 	c.Min.Y += 4
 
 	box := s.legend.Rectangle(c)
-	wide := box.Max.X - box.Min.X
+	// a reader without these fonts gets another one, which may be a sixth wider
+	wide := (box.Max.X - box.Min.X) * 7 / 6
 	s.legend.Draw(draw.Crop(c, c.Max.X-wide-c.Min.X, 0, 0, -titleSize-8))
 	c.Max.X -= wide + between
 
