@@ -93,8 +93,7 @@ var private = map[string]string{
 
 // ordinary are names in which such a word means what it means to everybody.
 var ordinary = map[string]string{
-	"Later":  "comm.Comm.Later, which users have",
-	"lanes8": "the lanes of a vector register",
+	"Later": "comm.Comm.Later, which users have",
 }
 
 // known is a term of users of network-attached memory, whose windows are set aside.
