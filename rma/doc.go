@@ -11,7 +11,8 @@
 //	win.Accumulate(comm.Of(sums), 0, 0, comm.Sum)
 //	win.Fence(0)                                         // closes it: the data is in place
 //	...
-//	req := win.Ifence(0)                                 // the same without waiting; any number may be outstanding
+//	req := win.Ifence(0)                                 // the same without waiting: any number may
+//	                                                     // be outstanding
 //	win.Put(comm.Of(next), right, 0)                     // belongs to the next epoch
 //	win.Free()
 //

@@ -71,7 +71,8 @@ const (
 // frame is the unit on the connection between a rank and its launcher. Fields that a kind does not
 // use are zero.
 //
-//	length of the rest (4 bytes, big endian) | version | kind | length of key (2) | rank (4) | code (4) | id (8) | key | value
+//	length of the rest (4 bytes, big endian) | version | kind | length of key (2) |
+//	rank (4) | code (4) | id (8) | key | value
 type frame struct {
 	kind  kind
 	rank  int32

@@ -5,7 +5,7 @@
 // the time went.
 //
 //	var c cpuprof.Collector
-//	c.Around(sample)                     // as often as wanted; also c.Add(file) for a child process's profile
+//	c.Around(sample)                     // any number of times; c.Add(file) for a child process
 //	prof, err := c.Profile()
 //	cpuprof.Top(os.Stdout, prof, 20)
 //

@@ -18,7 +18,8 @@
 // measured in turns (peer, weft, peer, weft, …), so a disturbance of the machine meets all of them.
 // A group goes through these states:
 //
-//	open every peer → one unrecorded sample of each → Reps rounds of one sample of each → close every peer → rows
+//	open every peer → one unrecorded sample of each → Reps rounds of one sample of each
+//	→ close every peer → rows
 //
 // Invariants: GOMAXPROCS equals the row's workers from open to close; no two samples overlap; every
 // sample starts after a garbage collection; a row with a sample that failed has OK false and makes

@@ -6,8 +6,10 @@
 // msg/pingpong sends a message there and back, again and again, and reports half of a round trip.
 // The peers move the same bytes between the same two buffers:
 //
-//	channels  two goroutines hand each other a pointer to their buffer over unbuffered channels; the receiver copies it
-//	copy      one goroutine copies there and back: no hand-over at all, the bandwidth that memory gives to plain Go
+//	channels  two goroutines hand each other a pointer to their buffer over unbuffered channels;
+//	          the receiver copies the buffer
+//	copy      one goroutine copies there and back, without a hand-over: the bandwidth of memory in
+//	          plain Go
 //
 // Every message carries a number at both ends, which the receiver compares with the expected
 // number. At the end of a sample the two buffers must be equal.

@@ -9,7 +9,8 @@
 // [Kernel] and writes (step, point) into its output:
 //
 //	g, err := taskbench.NewGraph(taskbench.Config{Pattern: taskbench.Stencil1D, Width: 16, Steps: 1000})
-//	machine, err := taskbench.Systems(kit)[0].Open(ctx, g, taskbench.Kernel{Kind: taskbench.ComputeBound}, 2)
+//	kernel := taskbench.Kernel{Kind: taskbench.ComputeBound}
+//	machine, err := taskbench.Systems(kit)[0].Open(ctx, g, kernel, 2)
 //	ns, err := machine.Run(ctx, iterations, least) // per task
 //
 // Outputs are kept in two buffers, as in the published measurements: step t writes buffer t mod 2

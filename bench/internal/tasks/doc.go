@@ -15,7 +15,8 @@
 //	errgroup    the tasks of goroutines, joined by an errgroup
 //	libgomp     an OpenMP program of ours in C (bench/peers), run as a process of its own
 //	libomp      the same program with clang's library
-//	tbb         a program of ours in C++ for oneTBB: task groups, and flow graphs where there are dependencies
+//	tbb         a program of ours in C++ for oneTBB: task groups, and flow graphs where there are
+//	            dependencies
 //
 // The bodies write plain fields without locks or atomics, each in a cache line of its own. Two
 // tasks that the peer failed to order lose an update or see a wrong version, and the check reports

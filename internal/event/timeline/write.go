@@ -18,7 +18,8 @@
 //	operation of a window              asynchronous slice
 //	task that made another one ready   arrow from its end to the other's beginning
 //	message                            arrow from where it was sent to where it was matched
-//	collective                         arrow to a rank's end from the last beginning that the rank waited for
+//	collective                         arrow to a rank's end, from the last beginning that the
+//	                                   rank waited for
 //
 // The writer streams: it keeps only open slices and arrows in memory. [Verify] checks a timeline
 // against those rules of the format on which viewers depend. It is the oracle of the tests.

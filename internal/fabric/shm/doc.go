@@ -4,7 +4,8 @@
 // Package shm is the fabric between the processes of one node. Frames go through rings in memory
 // that two processes have mapped. It works on Linux; elsewhere New returns [fabric.ErrUnsupported].
 //
-//	ep, _ := shm.New(shm.Config{Rank: 1, Size: 4, Lookup: address}) // address(rank) is the string that ep.Addr() of that rank returned
+//	// address(rank) is the string that ep.Addr() of that rank returned
+//	ep, _ := shm.New(shm.Config{Rank: 1, Size: 4, Lookup: address})
 //	ep.Bind(handler, engine) // a progress.Engine of ep.Sources()
 //	ep.Send(2, fabric.Frame{Data: bytes})
 //
@@ -112,10 +113,11 @@
 // Send and Push never wait. A frame that does not fit is queued at the sender. The goroutine that
 // polls there moves the queue to the ring:
 //
-//	F1 the producer tries, and finds no room            C1 the consumer has taken a frame, and publishes its position, if that is due
-//	F2 it sets the ring's waiting word                  C2 it loads the waiting word; if that is set:
-//	F3 it tries once more                               C3 it clears the word and publishes its position
-//	                                                    C4 it wakes the producer's side as W2 does
+//	F1 the producer tries, and finds no room   C1 the consumer has taken a frame, and
+//	                                              publishes its position, if that is due
+//	F2 it sets the ring's waiting word         C2 it loads the waiting word; if that is set:
+//	F3 it tries once more                      C3 it clears the word and publishes its position
+//	                                           C4 it wakes the producer's side as W2 does
 //
 // Without F3, or with F3 before F2, the consumer may empty the ring and stop before the word is
 // set. F3 finds room in an empty ring even without C1: the published position lags by at most a

@@ -5,7 +5,8 @@
 // most one connection, which is made when the first of the two sends. Both sides prove that they
 // know the secret of the job.
 //
-//	e, err := tcp.New(tcp.Config{Rank: 0, Size: 2, Secret: secret, Lookup: lookup}) // e.Addr() is for the others' lookup
+//	// e.Addr() is for the others' lookup
+//	e, err := tcp.New(tcp.Config{Rank: 0, Size: 2, Secret: secret, Lookup: lookup})
 //	e.Bind(handler, engine) // a progress.Engine of e.Sources()
 //	e.Send(1, frame)
 //

@@ -4,7 +4,8 @@
 // Package job starts the processes of a job and ends what is left of them: it implements "weft
 // run".
 //
-//	status, err := job.Run(job.Spec{Parts: []job.Part{{Ranks: 4, Program: "./prog"}}, Stdout: os.Stdout, Stderr: os.Stderr})
+//	parts := []job.Part{{Ranks: 4, Program: "./prog"}}
+//	status, err := job.Run(job.Spec{Parts: parts, Stdout: os.Stdout, Stderr: os.Stderr})
 //
 // States of a job, which the goroutine of Run owns:
 //

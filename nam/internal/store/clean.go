@@ -15,7 +15,8 @@ import (
 // machine, the epoch count may be on the disk and the data not. So the header has the ID of the
 // boot in which the file has been in use since it was last on the disk as a whole:
 //
-//	clean (boot zero) ──a user may write, or it is new──▶ in use (boot = this boot) ──its last user leaves──▶ clean
+//	clean              ──a user may write, or it is new──▶   in use
+//	(boot is zero)     ◀──its last user leaves──             (boot is this boot)
 //
 // A file that was in use in another boot is unsynced. Only the epochs that it had when it was last
 // clean are certain: the field vouched. A window with sync=epoch forces the data of an epoch to the

@@ -11,17 +11,18 @@
 //
 // The kernels:
 //
-//	Naive   one row after the other, exactly as in the formula. Each cell reads its western neighbour from memory
-//	        just after the store, and the processor waits for the latency.
+//	Naive   one row after the other, exactly as in the formula. Each cell reads its western
+//	        neighbour from memory just after the store, and the processor waits for the latency.
 //	Row     the same with the western neighbour in a register: still one chain, of an addition and a
 //	        multiplication per cell.
-//	Rows8   eight rows in flight. Row i is two columns behind row i-1, so that in each step the eight rows update
-//	        cells that do not depend on each other: eight chains instead of one.
+//	Rows8   eight rows in flight. Row i is two columns behind row i-1, so that in each step the
+//	        eight rows update cells that do not depend on each other: eight chains instead of one.
 //
 // Rows8 is fast because of this: in step k, row i updates column k-2i.
 //
 //	W(i) was computed by row i in step k-1: it is in a register.
-//	N(i) was computed by row i-1 in step k-2: it is in a register too, as the value before row i-1's western one.
+//	N(i) was computed by row i-1 in step k-2: it is in a register too, as the value before row
+//	     i-1's western one.
 //	E(i) and S(i) are loaded, as operands of the additions.
 //
 // So a cell costs three additions, a multiplication, a move between registers and a store: the

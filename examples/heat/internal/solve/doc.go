@@ -3,8 +3,10 @@
 
 // Package solve runs the time steps of heat on the ranks, in three variants.
 //
-//	mpi       each rank sweeps its blocks in order; halo rows by blocking Send and Recv, so the ranks form a pipeline
-//	itampi    a task per block and step, a task per message; messages by Isend and Irecv, bound by Iwait
+//	mpi       each rank sweeps its blocks in order; halo rows by blocking Send and Recv, so the
+//	          ranks form a pipeline
+//	itampi    a task per block and step, a task per message; messages by Isend and Irecv, bound
+//	          by Iwait
 //	tampirma  the same tasks; halo rows by puts into windows, between fences that are bound by Iwait
 //
 // # Order of the tasks
