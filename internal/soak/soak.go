@@ -148,18 +148,15 @@ const (
 // has grown from the first quarter to the last. Where goroutines poll while they wait, longer is of
 // no use, since polling takes all processors that are free. Both are "" if nothing has grown.
 //
+// While something seems to have grown, Rounds goes on, up to 4n rounds. A cache that fills by
+// chance is full at last, and other programs make some rounds longer, not all. A leak, and a cost
+// that grows, show the more, the more rounds there are.
+//
 //	kept, longer, err := soak.Rounds(16, func() error { … a thousand messages … })
 func Rounds(n int, round func() error) (kept, longer string, err error) {
 	var samples Series
 	var times []time.Duration
-	for i := range 2 * n {
-		if i >= n {
-			// Other programs make some rounds longer, and further rounds outweigh that. A cost that
-			// grows makes every late round longer.
-			if early, late := slices.Min(times[:n/4]), slices.Min(times[n-n/4:]); late <= roundTime*early+time.Millisecond {
-				break
-			}
-		}
+	for i := 1; i <= 4*n; i++ {
 		before := processorTime()
 		if err := round(); err != nil {
 			return "", "", err
@@ -167,13 +164,20 @@ func Rounds(n int, round func() error) (kept, longer string, err error) {
 		times = append(times, processorTime()-before)
 		Take() // a sync.Pool drops its objects at the second collection only
 		samples = append(samples, Take())
-	}
-	early, late := samples[n/4:n/2], samples[len(samples)-n/4:] // pools are full by then
-	for _, g := range grown(early, late, math.MaxInt, roundHeap, roundGoroutines, roundFiles) {
-		kept += g + "; "
-	}
-	if a, b := slices.Min(times[:n/4]), slices.Min(times[n-n/4:]); b > roundTime*a+time.Millisecond {
-		longer = fmt.Sprintf("processor time of a round: %v, then %v", a, b)
+		if i < n {
+			continue
+		}
+		kept = ""
+		for _, g := range grown(samples[i/4:i/2], samples[i-i/4:], math.MaxInt, roundHeap, roundGoroutines, roundFiles) {
+			kept += g + "; "
+		}
+		longer = ""
+		if a, b := slices.Min(times[:i/4]), slices.Min(times[i-i/4:]); b > roundTime*a+time.Millisecond {
+			longer = fmt.Sprintf("processor time of a round: %v, then %v", a, b)
+		}
+		if kept+longer == "" {
+			break
+		}
 	}
 	return kept, longer, nil
 }
