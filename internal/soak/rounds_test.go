@@ -24,16 +24,31 @@ func TestRounds(t *testing.T) {
 	}()
 	var kept [][]byte
 	work, sum := 1<<15, 0
-	filled := 0
-	for what, round := range map[string]func() error{
-		"": func() error {
-			// a cache that is full after 24 rounds
-			if filled < 24 {
-				kept = append(kept, make([]byte, 64<<10))
+	// cache keeps size bytes more in each of the first 20 rounds.
+	cache := func(size int) func() error {
+		filled := 0
+		return func() error {
+			if filled < 20 {
+				kept = append(kept, make([]byte, size))
 				filled++
 			}
 			return nil
-		},
+		}
+	}
+	for _, c := range []struct {
+		size int
+		what string
+	}{{48 << 10, ""}, {128 << 10, "live heap"}} {
+		grown, longer, err := soak.Rounds(16, cache(c.size))
+		require.NoError(t, err)
+		if c.what == "" {
+			require.Empty(t, grown+longer, "a cache that fills and is small")
+		} else {
+			require.Contains(t, grown, c.what, "a cache that fills and is large")
+		}
+	}
+	for what, round := range map[string]func() error{
+		"": func() error { return nil },
 		"live heap": func() error {
 			kept = append(kept, make([]byte, 64<<10))
 			return nil

@@ -134,6 +134,7 @@ func middle(l []Sample, of func(Sample) int) int {
 // round, so a round of a thousand operations that leaks exceeds it by far.
 const (
 	roundHeap       = 320 << 10
+	roundFill       = 1 << 20 // of heap in all, by caches that fill in the first rounds
 	roundGoroutines = 4
 	roundFiles      = 4
 	// roundTime is how many times as long a late round may take as an early one. A cost that grows
@@ -150,7 +151,8 @@ const (
 //
 // While something seems to have grown, Rounds goes on, up to 4n rounds. A cache that fills by
 // chance is full at last, and other programs make some rounds longer, not all. A leak, and a cost
-// that grows, show the more, the more rounds there are.
+// that grows, show the more, the more rounds there are. A cache that takes much memory until it is
+// full is reported like a leak.
 //
 //	kept, longer, err := soak.Rounds(16, func() error { … a thousand messages … })
 func Rounds(n int, round func() error) (kept, longer string, err error) {
@@ -170,6 +172,11 @@ func Rounds(n int, round func() error) (kept, longer string, err error) {
 		kept = ""
 		for _, g := range grown(samples[i/4:i/2], samples[i-i/4:], math.MaxInt, roundHeap, roundGoroutines, roundFiles) {
 			kept += g + "; "
+		}
+		if kept == "" { // also the growth before the rounds that are compared
+			for _, g := range grown(samples[n/4:n/2], samples[i-i/4:], math.MaxInt, roundFill, roundGoroutines, roundFiles) {
+				kept += g + "; "
+			}
 		}
 		longer = ""
 		if a, b := slices.Min(times[:i/4]), slices.Min(times[i-i/4:]); b > roundTime*a+time.Millisecond {
